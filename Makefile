@@ -1,0 +1,41 @@
+# Every target sets up what it needs: Python >= 3.11, make and a package registry are enough.
+PYTHON ?= python3
+TOOLS := .tools
+UV := $(TOOLS)/bin/uv
+BIN := .venv/bin
+export UV_PROJECT_ENVIRONMENT := .venv
+export UV_PYTHON_DOWNLOADS := never
+
+.PHONY: setup run test test-long lint format clean
+
+setup: .venv/.ready
+
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "shoal needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -m venv $(TOOLS)
+	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.13.4'
+
+.venv/.ready: $(UV) pyproject.toml uv.lock
+	@$(UV) sync --frozen --quiet --python $(PYTHON)
+	@touch $@
+
+run: setup            ## start the daemon, show the main job, keep serving (ONCE=1: stop after the table)
+	@$(BIN)/python -m bench.demo $(if $(ONCE),--once,)
+
+lint: setup           ## style and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/pyright
+
+test: lint            ## everything a change must pass (at most 10 minutes on 2 cores)
+	@$(BIN)/pytest
+
+test-long: setup      ## what takes long: kills, fuzzing, thousands of seeds
+	@$(BIN)/pytest -m long --timeout 3600
+
+format: setup
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv $(TOOLS) build dist .pytest_cache .ruff_cache .hypothesis

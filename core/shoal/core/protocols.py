@@ -1,0 +1,136 @@
+"""What each end must supply: a database, a vector index, an embedder. Fakes: fakes.py; conformance: tests/conformance."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+SqlValue = str | int | float | bytes | None
+Row = Mapping[str, SqlValue]
+Vector = Sequence[float]
+"""A unit vector of the embedder's dimension."""
+
+
+class Statement(NamedTuple):
+    """One SQL statement with its positional parameters (?1, ?2, ...; at most 100, D1's limit)."""
+
+    sql: str
+    params: tuple[SqlValue, ...] = ()
+
+
+class Database(Protocol):
+    """SQLite as both ends offer it: no interactive transaction."""
+
+    async def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[Row]:
+        """Run one reading statement and return its rows."""
+        ...
+
+    async def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run the statements in order as one transaction, all or nothing, durable when this returns.
+
+        Returns each statement's rows. Raises StorageError; then nothing was written.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which memories a search may return. It is applied inside the index, never after it.
+
+    Times are milliseconds since 1970 (UTC), `since_ms` inclusive, `until_ms` exclusive.
+    """
+
+    spaces: tuple[str, ...]
+    types: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    tags_all: bool = False
+    """Whether a memory must have all the tags instead of any."""
+    entity: str | None = None
+    conversation_id: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    by_created: bool = False
+    """Whether the times mean created_at instead of occurred_at."""
+    archived: bool = False
+    """Whether archived memories are included."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRow:
+    """One passage's vector. `key` is rid * PASSAGES_MAX + passage; `text_hash` is of the text that was embedded."""
+
+    key: int
+    vector: Vector
+    text_hash: bytes
+
+
+class VectorHit(NamedTuple):
+    """A passage near a query; `similarity` is the cosine, -1..1."""
+
+    key: int
+    similarity: float
+
+
+class VectorIndex(Protocol):
+    """Nearest neighbours by cosine, one index a model fingerprint. A later `upsert` of a key replaces it."""
+
+    async def upsert(self, rows: Sequence[VectorRow]) -> None:
+        """Add or replace vectors."""
+        ...
+
+    async def delete(self, keys: Sequence[int]) -> None:
+        """Remove vectors; unknown keys are ignored."""
+        ...
+
+    async def search(self, vector: Vector, k: int, where: Filter) -> list[VectorHit]:
+        """Return the k nearest passages of memories that pass `where`, nearest first."""
+        ...
+
+    async def neighbours(self, key: int, k: int, where: Filter) -> list[VectorHit]:
+        """Return the k nearest passages to a stored one, itself left out; empty when the key is unknown."""
+        ...
+
+
+class Role(StrEnum):
+    """What a text is to the search; models treat the two differently (prefix, centring)."""
+
+    QUERY = "query"
+    PASSAGE = "passage"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What cosines of one model mean, measured on generic pairs; thresholds never travel between models."""
+
+    unrelated: float
+    """95th percentile of the cosine of unrelated query and passage."""
+    related: float
+    """Median cosine of a query and the passage that answers it."""
+
+    def relevance(self, similarity: float) -> float:
+        """Map a cosine to 0..1: 0 at `unrelated` and below, 1 at `related` and above, linear between."""
+        return min(1.0, max(0.0, (similarity - self.unrelated) / (self.related - self.unrelated)))
+
+
+class Embedder(Protocol):
+    """Texts to unit vectors. Vectors compare only under an equal fingerprint."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Name@revision or checksum, quantisation, dimension, pooling, normalisation, prefix, centring."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        ...
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What this model's cosines mean, or None where nobody measured."""
+        ...
+
+    async def embed(self, texts: Sequence[str], role: Role) -> list[Vector]:
+        """Return one unit vector a text, in order. Raises ModelError."""
+        ...

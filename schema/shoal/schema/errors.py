@@ -1,0 +1,240 @@
+"""Every failure that a person can cause or meet.
+
+ShoalError
+├── InvalidInput                  422  what was sent can't be used; nothing was written
+│   ├── EmptyContent
+│   ├── ContentTooLong
+│   ├── InvalidText                    NUL, lone surrogates
+│   ├── UnknownType                    lists the types
+│   ├── InvalidTag
+│   ├── InvalidMetadata
+│   ├── InvalidTime
+│   ├── InvalidId
+│   ├── OutOfRange
+│   ├── TooMany
+│   └── InvalidSettings
+├── NotAllowed                    403
+├── NotFound                      404
+├── ConfirmationRequired          409
+├── BodyTooLarge                  413
+├── StorageError                  503
+│   ├── DatabaseCorrupt
+│   ├── DatabaseLocked
+│   ├── DatabaseReadOnly
+│   ├── DatabaseFull
+│   └── SchemaTooNew
+├── ModelError                    503
+│   ├── ModelUnavailable
+│   └── WeightsMismatch
+└── DaemonError                   503
+    ├── PortInUse
+    ├── DaemonRunning
+    └── DaemonUnreachable
+
+Each carries `code` (for machines, never changed), `message` (what happened) and `mend` (what to do now).
+"""
+
+from typing import Any, ClassVar
+
+
+class ShoalError(Exception):
+    """Base of all errors of shoal."""
+
+    code: ClassVar[str] = "error"
+    status: ClassVar[int] = 500
+    """The HTTP status that REST answers with."""
+
+    def __init__(self, message: str, mend: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.mend = mend
+        self.details = details
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.mend}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the error as every face shows it: {code, message, mend, ...details}."""
+        return {"code": self.code, "message": self.message, "mend": self.mend, **self.details}
+
+
+class InvalidInput(ShoalError):
+    """What was sent can't be used; nothing was written."""
+
+    code = "invalid_input"
+    status = 422
+
+
+class EmptyContent(InvalidInput):
+    """Content is empty or only white space."""
+
+    code = "empty_content"
+
+
+class ContentTooLong(InvalidInput):
+    """Content is over CONTENT_MAX_BYTES."""
+
+    code = "content_too_long"
+
+
+class InvalidText(InvalidInput):
+    """Text holds a NUL character or a lone surrogate, which no UTF-8 database can keep."""
+
+    code = "invalid_text"
+
+
+class UnknownType(InvalidInput):
+    """The type is neither in the ontology nor among the user's own."""
+
+    code = "unknown_type"
+
+
+class InvalidTag(InvalidInput):
+    """A tag is empty, too long, or breaks its namespace's rule."""
+
+    code = "invalid_tag"
+
+
+class InvalidMetadata(InvalidInput):
+    """Metadata isn't an object of JSON values within the limits."""
+
+    code = "invalid_metadata"
+
+
+class InvalidTime(InvalidInput):
+    """A time is neither ISO 8601 nor an expression that we know, or the time zone is unknown."""
+
+    code = "invalid_time"
+
+
+class InvalidId(InvalidInput):
+    """An id isn't 32 lower-case hexadecimal characters."""
+
+    code = "invalid_id"
+
+
+class OutOfRange(InvalidInput):
+    """A number lies outside its range."""
+
+    code = "out_of_range"
+
+
+class TooMany(InvalidInput):
+    """More items than one call may carry."""
+
+    code = "too_many"
+
+
+class InvalidSettings(InvalidInput):
+    """A setting's value can't be used."""
+
+    code = "invalid_settings"
+
+
+class NotAllowed(ShoalError):
+    """The caller's token doesn't reach this space or this action."""
+
+    code = "not_allowed"
+    status = 403
+
+
+class NotFound(ShoalError):
+    """No such memory, resource, prompt or tool in what the caller may read."""
+
+    code = "not_found"
+    status = 404
+
+
+class ConfirmationRequired(ShoalError):
+    """The action destroys or hides something and `confirm` was not given."""
+
+    code = "confirmation_required"
+    status = 409
+
+
+class BodyTooLarge(ShoalError):
+    """The request's body is over the limit."""
+
+    code = "body_too_large"
+    status = 413
+
+
+class StorageError(ShoalError):
+    """The database refused; the write did not happen."""
+
+    code = "storage_error"
+    status = 503
+
+
+class DatabaseCorrupt(StorageError):
+    """The file fails SQLite's checks. It is never overwritten."""
+
+    code = "database_corrupt"
+
+
+class DatabaseLocked(StorageError):
+    """Another process held the write lock longer than we wait."""
+
+    code = "database_locked"
+
+
+class DatabaseReadOnly(StorageError):
+    """The file or its folder can't be written."""
+
+    code = "database_read_only"
+
+
+class DatabaseFull(StorageError):
+    """The disk is full."""
+
+    code = "database_full"
+
+
+class SchemaTooNew(StorageError):
+    """A newer shoal wrote this database."""
+
+    code = "schema_too_new"
+
+
+class ModelError(ShoalError):
+    """Embedding failed; words still find."""
+
+    code = "model_error"
+    status = 503
+
+
+class ModelUnavailable(ModelError):
+    """No embedding model can be loaded."""
+
+    code = "model_unavailable"
+
+
+class WeightsMismatch(ModelError):
+    """The weights' checksum isn't the one that we know."""
+
+    code = "weights_mismatch"
+
+
+class DaemonError(ShoalError):
+    """The daemon can't be started or reached."""
+
+    code = "daemon_error"
+    status = 503
+
+
+class PortInUse(DaemonError):
+    """Another program listens on the port."""
+
+    code = "port_in_use"
+
+
+class DaemonRunning(DaemonError):
+    """A daemon already serves this home."""
+
+    code = "daemon_running"
+
+
+class DaemonUnreachable(DaemonError):
+    """The daemon did not answer."""
+
+    code = "daemon_unreachable"
