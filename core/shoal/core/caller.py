@@ -1,0 +1,52 @@
+"""Who calls: what they may reach, and in which time zone they speak."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from shoal.schema.errors import NotAllowed
+
+DEFAULT_SPACE: Final = "main"
+
+
+class Scope(StrEnum):
+    """What a token allows; bound to each tool and route."""
+
+    READ = "memory:read"
+    WRITE = "memory:write"
+    ADMIN = "memory:admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One client of the memory, as its transport's gate has found it to be.
+
+    `spaces` None means every space. `clamps` says whether numbers out of range are moved to the border with a
+    note (tools) or refused (REST).
+    """
+
+    scopes: frozenset[Scope] = frozenset(Scope)
+    spaces: tuple[str, ...] | None = None
+    time_zone: str = "UTC"
+    client: str = ""
+    clamps: bool = True
+
+    def require(self, scope: Scope) -> None:
+        """Raise NotAllowed unless the caller holds the scope."""
+        if scope not in self.scopes:
+            raise NotAllowed(f"This needs the scope {scope}.", "Connect again and allow it.", scope=str(scope))
+
+    def space(self, wanted: str | None) -> str:
+        """Return the space to write to: the wanted one, or the caller's first. Raises NotAllowed."""
+        name = wanted or (self.spaces[0] if self.spaces else DEFAULT_SPACE)
+        if self.spaces is not None and name not in self.spaces:
+            raise NotAllowed(f"The space {name!r} is not yours to reach.", "Name one that your token allows.")
+        return name
+
+    def readable(self, wanted: Sequence[str] | str | None) -> tuple[str, ...] | None:
+        """Return the spaces to read: one, several, or with `*` all of them (None = no limit). Raises NotAllowed."""
+        if wanted == "*" or wanted == ["*"]:
+            return self.spaces
+        names = [wanted] if isinstance(wanted, str) or wanted is None else wanted
+        return tuple(dict.fromkeys(self.space(name) for name in names))

@@ -1,0 +1,204 @@
+"""The shared SQL: one text for SQLite and D1. core/apply.py puts the statements into batches.
+
+Parameters of the writing statements:
+
+    ?1  cells as JSON: [[id, space, field, rank, hlc, value, mode], ...]; id in hexadecimal
+    ?2  now, milliseconds since 1970
+    ?3  the writing device
+    ?4  dirty: 1 for a laptop's own write, 0 for what was pulled, pushed or written at the edge
+
+A cell with a rank comes from another replica and is merged as it is. One without is local: its rank and its
+stamp (hlc) are allocated here, inside the batch, so that processes which share a file, and requests which share
+a Worker, never get equal stamps; and `mode` says what it may do (class Mode). What a local cell meets is read
+here as well, never before: between a read and a batch the world may change.
+
+The clock (meta 'clock') is a hybrid logical clock, milliseconds * 65536 + counter. It exceeds 2^53, so it stays
+inside SQL and text.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+
+class State:
+    """record.state: what the cells make of a record."""
+
+    HIDDEN: Final = 0
+    """Purged, or not all of it has arrived yet."""
+    LIVE: Final = 1
+    ARCHIVED: Final = 2
+    TRASHED: Final = 3
+
+
+class Mode(StrEnum):
+    """What a local cell may do."""
+
+    STORE = "store"
+    """Create a record, or add to a living one; nothing to one in the trash or purged."""
+    REVIVE = "revive"
+    """As STORE, and bring back what is in the trash or purged."""
+    EDIT = "edit"
+    """Change a living record."""
+    RESTORE = "restore"
+    """Take a record out of the trash."""
+    PURGE = "purge"
+    """Erase a record, living or in the trash."""
+
+
+# The batch's stamps start at `t`, its sequence numbers after `s`.
+_STAMP = (
+    "(select max((select v from meta where k = 'clock') + 1, ?2 * 65536) as t,"
+    " (select v from meta where k = 'seq') as s)"
+)
+_HLC = "coalesce(j.value->>4, printf('%019d-%s', c.t + j.key, ?3))"
+_RECORD_OF_CELL = "m.id = unhex(j.value->>0) and m.space = j.value->>1"
+# Records that this batch has touched so far. `indexed by`: the planner would scan.
+_TOUCHED = (
+    "(select rid from record indexed by record_seq where seq > (select v from meta where k = 'seq')"
+    " union select rid from cell indexed by cell_seq where seq > (select v from meta where k = 'seq'))"
+)
+
+PRIOR: Final = f"""
+select j.value->>0 as id, j.value->>1 as space, m.rid, m.rank, m.life, m.state, m.type
+from json_each(?1) j cross join record m on {_RECORD_OF_CELL}
+group by m.rid
+"""
+"""What the batch's records were before it, a row each; none for an unknown one."""
+
+MERGE_INIT: Final = f"""
+insert into record (id, space, rank, hlc, seq, dirty, init, class, life, state, want, type, occurred_at,
+  created_at, updated_at, conversation_id, position, src, dst)
+select unhex(j.value->>0), j.value->>1,
+  coalesce(j.value->>3, case when m.rid is null then 1 when m.rank < m.life then m.life else m.rank + 1 end),
+  {_HLC}, c.s + j.key + 1, ?4, j.value->>5, i->>'class',
+  0, 1, coalesce(i->>'class' = 'memory', 0), i->>'type', i->>'occurred_at', i->>'created_at', ?2,
+  i->>'conversation_id', i->>'position', unhex(i->>'src'), unhex(i->>'dst')
+from (select key, value, value->>5 as i from json_each(?1) where value->>2 = 'init') j
+  left join record m on {_RECORD_OF_CELL}
+  cross join {_STAMP} c
+where j.value->>3 is not null
+  or case j.value->>6
+    when 'store' then m.rid is null or m.rank < m.life
+    when 'revive' then m.rid is null or m.rank < m.life or m.rank % 2 = 0
+    when 'purge' then m.rank % 2 = 1 and m.rank = m.life
+  end
+on conflict (id, space) do update set
+  rank = excluded.rank, hlc = excluded.hlc, seq = excluded.seq, dirty = excluded.dirty, init = excluded.init,
+  class = coalesce(excluded.class, class), state = 1, want = coalesce(coalesce(excluded.class, class) = 'memory', 0),
+  type = excluded.type, occurred_at = excluded.occurred_at, created_at = excluded.created_at,
+  conversation_id = excluded.conversation_id, position = excluded.position, src = excluded.src, dst = excluded.dst
+where (excluded.rank, excluded.hlc) > (record.rank, record.hlc)
+"""
+"""Merge the `init` cells. `state` is provisional; MODEL settles it."""
+
+STUB: Final = """
+insert or ignore into record (id, space, rank, hlc, seq)
+select unhex(value->>0), value->>1, 0, '', 0 from json_each(?1)
+where value->>2 <> 'init' and value->>3 is not null
+"""
+"""A hidden row for cells that arrive before their record's `init`."""
+
+MERGE_CELLS: Final = f"""
+insert into cell (rid, field, rank, hlc, value, seq, dirty)
+select m.rid, j.value->>2, coalesce(j.value->>3, m.rank), {_HLC}, j.value->>5, c.s + j.key + 1, ?4
+from json_each(?1) j cross join record m on {_RECORD_OF_CELL} cross join {_STAMP} c
+where j.value->>2 <> 'init' and (j.value->>3 is not null or (
+  m.rank % 2 = 1
+  and case j.value->>6 when 'restore' then m.state = 3 when 'revive' then m.state > 0 else m.state in (1, 2) end
+  and case j.value->>2 when 'type' then m.type when 'occurred_at' then m.occurred_at else coalesce(
+      (select x.value from cell x where x.rid = m.rid and x.field = j.value->>2 and x.rank = m.rank),
+      case j.value->>5 when 0 then 0 end)
+    end is not j.value->>5))
+on conflict (rid, field) do update set
+  rank = excluded.rank, hlc = excluded.hlc, value = excluded.value, seq = excluded.seq, dirty = excluded.dirty
+where (excluded.rank, excluded.hlc) > (cell.rank, cell.hlc)
+"""
+"""Merge all other cells. A local one is written only where it changes something; an absent flag counts as 0."""
+
+ERASE_CELLS: Final = f"""
+delete from cell where (rid, field) in (
+  select x.rid, x.field from {_TOUCHED} t cross join record m on m.rid = t.rid
+    cross join cell x on x.rid = m.rid and x.rank < m.rank)
+"""
+"""Cells of a life that has ended. Needed when an `init` of a rank over 1 may come in."""
+
+ERASE_CONTENT: Final = f"""
+delete from content_fts where rowid in (
+  select f.rowid from {_TOUCHED} t cross join record m on m.rid = t.rid and m.init is null and m.rank > 0
+    cross join content_fts f on f.rowid between m.rid * 1024 and m.rid * 1024 + 1023)
+"""
+"""The words of purged memories."""
+
+MODEL: Final = f"""
+update record set (life, state, type, occurred_at, updated_at) = (x.life, x.state, x.type, x.occurred_at, x.updated_at)
+from (
+  select m.rid, m.life,
+    case when m.rank % 2 = 0 or m.rank < m.life then 0
+      when max(c.value) filter (where c.field = 'trash') is not null then 3
+      when max(c.value) filter (where c.field = 'archived') = 1 then 2
+      else 1 end as state,
+    coalesce(max(c.value) filter (where c.field = 'type'), m.init->>'type') as type,
+    coalesce(max(c.value) filter (where c.field = 'occurred_at'), m.init->>'occurred_at') as occurred_at,
+    cast(substr(max(m.hlc, coalesce(max(c.hlc) filter (where c.field not in ('n', 'last')), '')), 1, 19)
+      as integer) >> 16 as updated_at
+  from (
+    select r.rid, r.rank, r.hlc, r.init,
+      max(r.rank, coalesce((select max(rank) from cell where rid = r.rid), 0)) as life
+    from {_TOUCHED} t cross join record r on r.rid = t.rid) m
+    left join cell c on c.rid = m.rid and c.rank = m.life
+  group by m.rid) x
+where x.rid = record.rid and (record.life, record.state, record.type, record.occurred_at, record.updated_at)
+  is not (x.life, x.state, x.type, x.occurred_at, x.updated_at)
+"""
+"""Settle what filters and sorting need, from the `init` and the cells of the record's greatest rank."""
+
+INDEX_CONTENT: Final = f"""
+insert into content_fts (rowid, content)
+select m.rid * 1024 + (j.value->>2), j.value->>3
+from json_each(?1) j cross join record m on {_RECORD_OF_CELL}
+where m.init is not null and not exists (select 1 from content_fts f where f.rowid = m.rid * 1024 + (j.value->>2))
+"""
+"""?1 = [[id, space, passage, prepared text], ...]: the words of new memories."""
+
+PREPARE_LABELS: Final = """
+insert or ignore into label (text, prepared) select value->>0, value->>1 from json_each(?1)
+"""
+"""?1 = [[tag or entity, prepared text], ...]."""
+
+
+def _labels(prefix: str) -> str:
+    """Return the prepared text of a memory's tags or entities; the text itself where none was brought."""
+    return (
+        f"(select group_concat(coalesce(l.prepared, substr(c.field, {len(prefix) + 2})), ' ')"
+        f" from cell c left join label l on l.text = substr(c.field, {len(prefix) + 2})"
+        f" where c.rid = m.rid and c.field >= '{prefix}:' and c.field < '{prefix};' and c.value = 1)"
+    )
+
+
+INDEX_LABELS: Final = f"""
+insert or replace into label_fts (rowid, type, tags, entities)
+select m.rid, m.type, {_labels("tag")}, {_labels("entity")}
+from {_TOUCHED} t cross join record m on m.rid = t.rid
+where m.class = 'memory' and m.state > 0
+"""
+ERASE_LABELS: Final = f"""
+delete from label_fts where rowid in (
+  select m.rid from {_TOUCHED} t cross join record m on m.rid = t.rid where m.class = 'memory' and m.state = 0)
+"""
+
+WANT_NEXT_TURN: Final = f"""
+update record set want = 1 where want = 0 and rid in (
+  select n.rid from {_TOUCHED} t
+    cross join record m on m.rid = t.rid and m.conversation_id is not null
+    cross join record n on n.space = m.space and n.conversation_id = m.conversation_id
+      and n.position = m.position + 1)
+"""
+"""A turn's vector is made of the previous turn and the turn: when one comes or goes, the next is made anew."""
+
+BUMP: Final = """
+update meta set v = case k when 'seq' then v + json_array_length(?1)
+  else max(v + 1, ?2 * 65536, coalesce((select max(cast(substr(value->>4, 1, 19) as integer)) from json_each(?1)), 0))
+    + json_array_length(?1) end
+where k in ('seq', 'clock')
+"""
+"""Last of a batch: sequence numbers and the clock move past all that it used or received."""
