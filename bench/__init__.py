@@ -1,0 +1,1 @@
+"""Retrieval quality, latency and footprint, measured on data that is passed by path."""
