@@ -24,7 +24,7 @@ def a_locomo_file(tmp_path, **changes):
         },
         "qa": [
             {
-                "question": "What did Ada show?",
+                "question": "What was shown?",
                 "answer": "a kite",
                 "evidence": ["D2:01; D:10:1"],
                 "category": 1,
