@@ -40,7 +40,8 @@ class Filter:
     Times are milliseconds since 1970 (UTC), `since_ms` inclusive, `until_ms` exclusive.
     """
 
-    spaces: tuple[str, ...]
+    spaces: tuple[str, ...] | None
+    """None = every space."""
     types: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
