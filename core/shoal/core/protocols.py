@@ -42,9 +42,10 @@ class Filter:
 
     spaces: tuple[str, ...] | None
     """None = every space."""
-    types: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
+    types: tuple[str, ...] | None = None
+    """None = every type; a kind is given as its types."""
     tags: tuple[str, ...] = ()
+    """`ns:*` stands for every tag of a namespace."""
     tags_all: bool = False
     """Whether a memory must have all the tags instead of any."""
     entity: str | None = None

@@ -1,0 +1,57 @@
+"""Filters as SQL conditions on a `record` row, for use inside any index query: never after it."""
+
+import json
+
+from shoal.core.protocols import Filter, SqlValue
+from shoal.schema.sql import State
+
+# Set cells (tags, entities) between two field names; both ends equal for one tag, apart for a namespace.
+_SET = (
+    "select c.rid from json_each(?) w cross join cell c indexed by cell_set"
+    " on c.value = 1 and c.field >= w.value->>0 and c.field <= w.value->>1"
+)
+_LAST = "\U0010ffff"
+
+
+def condition(where: Filter, alias: str) -> tuple[str, tuple[SqlValue, ...]]:
+    """Return a condition on the memory row `alias` with `?` for its parameters, and the parameters in order.
+
+    At most 8 parameters, whatever the filter holds: lists travel as JSON.
+    """
+    states = (State.LIVE, State.ARCHIVED) if where.archived else (State.LIVE,)
+    parts = [f"{alias}.class = 'memory' and {alias}.state in ({', '.join(map(str, states))})"]
+    params: list[SqlValue] = []
+
+    def add(sql: str, value: SqlValue) -> None:
+        parts.append(sql)
+        params.append(value)
+
+    for column, values in ((f"{alias}.space", where.spaces), (f"{alias}.type", where.types)):
+        if values is not None and len(values) == 1:
+            add(f"{column} = ?", values[0])
+        elif values is not None:
+            add(f"{column} in (select value from json_each(?))", _json(values))
+    if where.tags:
+        every = f" group by c.rid having count(distinct w.key) = {len(where.tags)}" if where.tags_all else ""
+        add(f"{alias}.rid in ({_SET}{every})", _json([_bounds(f"tag:{tag}") for tag in where.tags]))
+    if where.entity is not None:
+        add(f"{alias}.rid in ({_SET})", _json([_bounds(f"entity:{where.entity}")]))
+    if where.conversation_id is not None:
+        add(f"{alias}.conversation_id = ?", where.conversation_id)
+    time = "created_at" if where.by_created else "occurred_at"
+    if where.since_ms is not None:
+        add(f"{alias}.{time} >= ?", where.since_ms)
+    if where.until_ms is not None:
+        add(f"{alias}.{time} < ?", where.until_ms)
+    return " and ".join(parts), tuple(params)
+
+
+def _bounds(field: str) -> tuple[str, str]:
+    """Return the first and last field name that a tag covers: `proj:*` is the whole namespace."""
+    if field.endswith(":*"):
+        return field[:-1], field[:-1] + _LAST
+    return field, field
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
