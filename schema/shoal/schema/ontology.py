@@ -62,7 +62,9 @@ BASE_TYPES: Final[Mapping[str, BaseType]] = MappingProxyType(
             "sprint_goal backlog_item story_point_estimate velocity retrospective standup_note acceptance_criteria",
         ),
         "ceremony": _base(
-            Kind.EPISODIC, 30, "sprint_review sprint_planning daily_standup retrospective_action demo_feedback"
+            Kind.EPISODIC,
+            30,
+            "sprint_review sprint_planning daily_standup retrospective_action demo_feedback",
         ),
         "milestone": _base(Kind.EPISODIC, 90, "deliverable dependency risk constraint assumption deadline"),
         "stakeholder": _base(

@@ -58,8 +58,17 @@ _TOUCHED = (
     " union select rid from cell indexed by cell_seq where seq > (select v from meta where k = 'seq'))"
 )
 
+
+def set_fields(prefix: str, rid: str) -> str:
+    """Return SQL for a JSON list of a record's tags, entities or sources, sorted."""
+    return (
+        f"(select json_group_array(substr(c.field, {len(prefix) + 2})) from cell c"
+        f" where c.rid = {rid} and c.field >= '{prefix}:' and c.field < '{prefix};' and c.value = 1)"
+    )
+
+
 PRIOR: Final = f"""
-select j.value->>0 as id, j.value->>1 as space, m.rid, m.rank, m.life, m.state, m.type
+select j.value->>0 as id, j.value->>1 as space, m.rid, m.rank, m.life, m.state, m.type, {set_fields("tag", "m.rid")} as tags
 from json_each(?1) j cross join record m on {_RECORD_OF_CELL}
 group by m.rid
 """
@@ -122,12 +131,13 @@ delete from cell where (rid, field) in (
 """
 """Cells of a life that has ended. Needed when an `init` of a rank over 1 may come in."""
 
-ERASE_CONTENT: Final = f"""
+ERASE_CONTENT: Final = """
 delete from content_fts where rowid in (
-  select f.rowid from {_TOUCHED} t cross join record m on m.rid = t.rid and m.init is null and m.rank > 0
-    cross join content_fts f on f.rowid between m.rid * 1024 and m.rid * 1024 + 1023)
+  select f.rowid from record m indexed by record_seq
+    cross join content_fts f on f.rowid between m.rid * 1024 and m.rid * 1024 + 1023
+  where m.seq > (select v from meta where k = 'seq'))
 """
-"""The words of purged memories."""
+"""The words of what this batch purges or writes anew."""
 
 MODEL: Final = f"""
 update record set (life, state, type, occurred_at, updated_at) = (x.life, x.state, x.type, x.occurred_at, x.updated_at)
@@ -153,12 +163,12 @@ where x.rid = record.rid and (record.life, record.state, record.type, record.occ
 """Settle what filters and sorting need, from the `init` and the cells of the record's greatest rank."""
 
 INDEX_CONTENT: Final = f"""
-insert into content_fts (rowid, content)
+insert or replace into content_fts (rowid, content)
 select m.rid * 1024 + (j.value->>2), j.value->>3
 from json_each(?1) j cross join record m on {_RECORD_OF_CELL}
-where m.init is not null and not exists (select 1 from content_fts f where f.rowid = m.rid * 1024 + (j.value->>2))
+where m.init is not null and m.seq > (select v from meta where k = 'seq')
 """
-"""?1 = [[id, space, passage, prepared text], ...]: the words of new memories."""
+"""?1 = [[id, space, passage, prepared text], ...]: the words of memories whose `init` this batch has written."""
 
 PREPARE_LABELS: Final = """
 insert or ignore into label (text, prepared) select value->>0, value->>1 from json_each(?1)

@@ -18,7 +18,7 @@ class Migration(NamedTuple):
 def load() -> tuple[Migration, ...]:
     """Return all migrations, oldest first."""
     found: list[Migration] = []
-    for file in files(__package__).iterdir():
+    for file in files(__name__).iterdir():
         if file.name.endswith(".sql"):
             found.append(Migration(int(file.name[:4]), file.name, _split(file.read_text(encoding="utf-8"))))
     return tuple(sorted(found))

@@ -1,0 +1,146 @@
+"""The one way to write: every cell, local, pushed or pulled, goes through `apply`, one atomic batch."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from shoal.core.cells import INIT, Cell
+from shoal.core.passages import split
+from shoal.core.protocols import Database, Row, Statement
+from shoal.core.text import prepare
+from shoal.schema import sql
+from shoal.schema.sql import Mode, State
+
+STATEMENT_MAX_BYTES: Final = 1_000_000
+"""JSON of one statement's text: D1 takes values of 2 MB, and prepared Chinese text is about 3.7 times its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What a record was before the batch."""
+
+    rid: int
+    rank: int
+    life: int
+    state: int
+    type: str | None
+    tags: tuple[str, ...]
+
+    @property
+    def alive(self) -> bool:
+        """Whether it could be read: living or archived."""
+        return self.state in (State.LIVE, State.ARCHIVED)
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether it lies in the trash or was purged."""
+        return self.state == State.TRASHED or (self.rank > 0 and self.rank % 2 == 0 and self.rank == self.life)
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """Whose writes these are. `dirty` marks them for a push; the edge, which orders everything, has none."""
+
+    device: str
+    dirty: bool
+
+
+async def apply(
+    database: Database, cells: Sequence[Cell], replica: Replica, now_ms: int
+) -> Mapping[tuple[str, str], Prior]:
+    """Write cells in one batch and return what their records, by (id, space), were before it.
+
+    At most 50 statements for 500 cells or 512 KiB of JSON, the bounds of one page.
+    """
+    rows = await database.batch(statements(cells, replica, now_ms))
+    return {(cast("str", row["id"]), cast("str", row["space"])): _prior(row) for row in rows[0]}
+
+
+def _prior(row: Row) -> Prior:
+    return Prior(
+        rid=cast("int", row["rid"]),
+        rank=cast("int", row["rank"]),
+        life=cast("int", row["life"]),
+        state=cast("int", row["state"]),
+        type=cast("str | None", row["type"]),
+        tags=tuple(json.loads(cast("str", row["tags"]))),
+    )
+
+
+def statements(cells: Sequence[Cell], replica: Replica, now_ms: int) -> list[Statement]:
+    """Return the batch: only the statements that these cells can need."""
+    body = _json([tuple(cell) for cell in cells])
+    writing = (body, now_ms, replica.device, int(replica.dirty))
+    inits = [cell for cell in cells if cell.field == INIT]
+    merged = any(cell.rank is not None for cell in cells)
+    erasing = merged or any(cell.value is None or cell.mode is Mode.REVIVE for cell in inits)
+
+    batch = [Statement(sql.PRIOR, (body,))]
+    if inits:
+        batch.append(Statement(sql.MERGE_INIT, writing))
+    if merged:
+        batch.append(Statement(sql.STUB, (body,)))
+    if len(inits) < len(cells):
+        batch.append(Statement(sql.MERGE_CELLS, writing))
+    if inits or merged:
+        batch.append(Statement(sql.ERASE_CELLS))
+    if erasing:
+        batch.append(Statement(sql.ERASE_CONTENT))
+    batch.append(Statement(sql.MODEL))
+    batch += [Statement(sql.INDEX_CONTENT, (page,)) for page in _pages(_contents(inits))]
+    batch += [Statement(sql.PREPARE_LABELS, (page,)) for page in _pages(_labels(cells))]
+    batch.append(Statement(sql.INDEX_LABELS))
+    if erasing:
+        batch.append(Statement(sql.ERASE_LABELS))
+    if _moves_turns(cells):
+        batch.append(Statement(sql.WANT_NEXT_TURN))
+    batch.append(Statement(sql.BUMP, (body, now_ms)))
+    return batch
+
+
+def _moves_turns(cells: Sequence[Cell]) -> bool:
+    """Whether a conversation may gain or lose a turn."""
+    return any(
+        cell.rank is not None
+        or cell.field == "trash"
+        or (cell.field == INIT and (not isinstance(cell.value, Mapping) or "conversation_id" in cell.value))
+        for cell in cells
+    )
+
+
+def _contents(inits: Sequence[Cell]) -> Iterator[list[str | int]]:
+    for cell in inits:
+        if isinstance(cell.value, Mapping) and cell.value.get("class") == "memory":
+            for number, passage in enumerate(split(cast("str", cell.value["content"]))):
+                yield [cell.id, cell.space, number, prepare(passage.text)]
+
+
+def _labels(cells: Sequence[Cell]) -> Iterator[list[str]]:
+    """Yield [text, prepared] of the tags and entities whose words can't be read off the text itself."""
+    for cell in cells:
+        prefix, _, text = cell.field.partition(":")
+        if prefix in ("tag", "entity") and cell.value == 1:
+            prepared = prepare(text)
+            if prepared != text:
+                yield [text, prepared]
+
+
+def _pages(items: Iterator[list[str | int]] | Iterator[list[str]]) -> Iterator[str]:
+    """Yield JSON lists of the items, each at most STATEMENT_MAX_BYTES long."""
+    page: list[str] = []
+    size = 2
+    for item in items:
+        text = _json(item)
+        length = len(text.encode()) + 1
+        if page and size + length > STATEMENT_MAX_BYTES:
+            yield f"[{','.join(page)}]"
+            page, size = [], 2
+        page.append(text)
+        size += length
+    if page:
+        yield f"[{','.join(page)}]"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
