@@ -13,10 +13,18 @@ ShoalError
 │   ├── OutOfRange
 │   ├── TooMany
 │   └── InvalidSettings
+├── MalformedBody                 400  what was sent isn't JSON
+├── Unauthorized                  401
 ├── NotAllowed                    403
+│   └── OriginNotAllowed
 ├── NotFound                      404
+├── MethodNotAllowed              405
 ├── ConfirmationRequired          409
+├── WasForgotten                  409
 ├── BodyTooLarge                  413
+├── UnsupportedMediaType          415
+├── HostNotAllowed                421
+├── InternalError                 500  a fault of ours; the log has it under the request's id
 ├── StorageError                  503
 │   ├── DatabaseCorrupt
 │   ├── DatabaseLocked
@@ -131,11 +139,31 @@ class InvalidSettings(InvalidInput):
     code = "invalid_settings"
 
 
+class MalformedBody(ShoalError):
+    """The request's body isn't JSON, or not of the form that every request has."""
+
+    code = "malformed_body"
+    status = 400
+
+
+class Unauthorized(ShoalError):
+    """No token, or one that is unknown, expired or revoked."""
+
+    code = "unauthorized"
+    status = 401
+
+
 class NotAllowed(ShoalError):
     """The caller's token doesn't reach this space or this action."""
 
     code = "not_allowed"
     status = 403
+
+
+class OriginNotAllowed(NotAllowed):
+    """A web page of another origin sent this; see HostNotAllowed."""
+
+    code = "origin_not_allowed"
 
 
 class NotFound(ShoalError):
@@ -145,10 +173,24 @@ class NotFound(ShoalError):
     status = 404
 
 
+class MethodNotAllowed(ShoalError):
+    """The path exists, but not with this HTTP method."""
+
+    code = "method_not_allowed"
+    status = 405
+
+
 class ConfirmationRequired(ShoalError):
     """The action destroys or hides something and `confirm` was not given."""
 
     code = "confirmation_required"
+    status = 409
+
+
+class WasForgotten(ShoalError):
+    """The text was deleted before and `revive` was not given; nothing was written."""
+
+    code = "was_forgotten"
     status = 409
 
 
@@ -157,6 +199,26 @@ class BodyTooLarge(ShoalError):
 
     code = "body_too_large"
     status = 413
+
+
+class UnsupportedMediaType(ShoalError):
+    """The request's body is not declared as application/json."""
+
+    code = "unsupported_media_type"
+    status = 415
+
+
+class HostNotAllowed(ShoalError):
+    """The Host header names another server, as a page does that rebinds its DNS name to this machine."""
+
+    code = "host_not_allowed"
+    status = 421
+
+
+class InternalError(ShoalError):
+    """A fault of ours."""
+
+    code = "internal_error"
 
 
 class StorageError(ShoalError):
