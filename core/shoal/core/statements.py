@@ -23,13 +23,14 @@ _LITERALS_AND_COMMENTS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]
 _FORBIDDEN = frozenset(
     ("attach", "begin", "commit", "detach", "end", "pragma", "release", "rollback", "savepoint", "vacuum")
 )
+_READING = frozenset(("explain", "select", "values", "with"))
 _TEXTS_REMEMBERED: Final = 512
 _UTF8_CHAR_MAX_BYTES: Final = 4
 
 
-def check(sql: str, params: Sequence[SqlValue]) -> None:
-    """Raise TypeError or ValueError for what D1 would refuse."""
-    _check_sql(sql)
+def check(sql: str, params: Sequence[SqlValue], *, reads: bool = False) -> None:
+    """Raise TypeError or ValueError for what D1 would refuse, and with `reads` for a statement that writes."""
+    _check_sql(sql, reads)
     if len(params) > PARAMS_MAX:
         raise ValueError(f"{len(params)} parameters; at most {PARAMS_MAX}: pass a list as JSON")
     for value in params:
@@ -37,15 +38,17 @@ def check(sql: str, params: Sequence[SqlValue]) -> None:
 
 
 @lru_cache(maxsize=_TEXTS_REMEMBERED)
-def _check_sql(sql: str) -> None:
+def _check_sql(sql: str, reads: bool) -> None:
     if len(sql.encode()) > SQL_MAX_BYTES:
         raise ValueError(f"a statement of {len(sql)} characters; at most {SQL_MAX_BYTES} bytes")
     bare = _LITERALS_AND_COMMENTS.sub(" ", sql).strip().rstrip(";")
     if ";" in bare:
         raise ValueError("more than one statement in one text")
-    words = bare.split(None, 1)
-    if words and words[0].lower() in _FORBIDDEN:
-        raise ValueError(f"{words[0].upper()} is left to the driver")
+    word = bare.split(None, 1)[0].lower() if bare else ""
+    if word in _FORBIDDEN:
+        raise ValueError(f"{word} is left to the driver")
+    if reads and word not in _READING:
+        raise ValueError(f"query only reads; {word} belongs in a batch")
 
 
 def _check_value(value: SqlValue) -> None:

@@ -71,7 +71,7 @@ class ApswDatabase:
 
     async def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[Row]:
         """Run one reading statement and return its rows; BLOBs as bytes. Never waits for the writer."""
-        check(sql, params)
+        check(sql, params, reads=True)
         return await self.read(lambda connection: run(connection, sql, tuple(params)))
 
     async def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
@@ -89,10 +89,7 @@ class ApswDatabase:
     async def read(self, job: Callable[[apsw.Connection], T]) -> T:
         """Run `job` with a reading connection in a reader's thread; for what takes several steps."""
         self._require_open()
-        try:
-            return await self._readers.submit(job)
-        except apsw.ReadOnlyError as error:
-            raise ValueError("query() only reads; batch() writes") from error
+        return await self._readers.submit(job)
 
     async def check(self, *, quick: bool) -> list[str]:
         """Return what is wrong with the file, a line each; empty when it is sound.
