@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-from shoal.core.cells import INIT, Cell
+from shoal.core.cells import INIT, Cell, cells_json, compact_json
 from shoal.core.passages import split
 from shoal.core.protocols import Database, Row, Statement
 from shoal.core.text import prepare
@@ -70,7 +70,7 @@ def _prior(row: Row) -> Prior:
 
 def statements(cells: Sequence[Cell], replica: Replica, now_ms: int) -> list[Statement]:
     """Return the batch: only the statements that these cells can need."""
-    body = _json([tuple(cell) for cell in cells])
+    body = cells_json(cells)
     writing = (body, now_ms, replica.device, int(replica.dirty))
     inits = [cell for cell in cells if cell.field == INIT]
     merged = any(cell.rank is not None for cell in cells)
@@ -131,7 +131,7 @@ def _pages(items: Iterator[list[str | int]] | Iterator[list[str]]) -> Iterator[s
     page: list[str] = []
     size = 2
     for item in items:
-        text = _json(item)
+        text = compact_json(item)
         length = len(text.encode()) + 1
         if page and size + length > STATEMENT_MAX_BYTES:
             yield f"[{','.join(page)}]"
@@ -140,7 +140,3 @@ def _pages(items: Iterator[list[str | int]] | Iterator[list[str]]) -> Iterator[s
         size += length
     if page:
         yield f"[{','.join(page)}]"
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -16,6 +16,8 @@ from shoal.core.protocols import (
     Calibration,
     Database,
     Filter,
+    ModelState,
+    Phase,
     Role,
     Row,
     SqlValue,
@@ -145,6 +147,11 @@ class FakeEmbedder:
         self._dim = dim
         self._fingerprint = fingerprint or f"fake/hashed-words@1/{dim}"
         self._calibration = calibration
+
+    @property
+    def state(self) -> ModelState:
+        """Always ready."""
+        return ModelState(Phase.READY)
 
     @property
     def fingerprint(self) -> str:

@@ -1,7 +1,6 @@
 """Filters as SQL conditions on a `record` row, for use inside any index query: never after it."""
 
-import json
-
+from shoal.core.cells import compact_json
 from shoal.core.protocols import Filter, SqlValue
 from shoal.schema.sql import State
 
@@ -18,7 +17,7 @@ def condition(where: Filter, alias: str) -> tuple[str, tuple[SqlValue, ...]]:
 
     At most 8 parameters, whatever the filter holds: lists travel as JSON.
     """
-    states = (State.LIVE, State.ARCHIVED) if where.archived else (State.LIVE,)
+    states = [State.LIVE, *[State.ARCHIVED] * where.archived, *[State.TRASHED] * where.trashed]
     parts = [f"{alias}.class = 'memory' and {alias}.state in ({', '.join(map(str, states))})"]
     params: list[SqlValue] = []
 
@@ -30,12 +29,12 @@ def condition(where: Filter, alias: str) -> tuple[str, tuple[SqlValue, ...]]:
         if values is not None and len(values) == 1:
             add(f"{column} = ?", values[0])
         elif values is not None:
-            add(f"{column} in (select value from json_each(?))", _json(values))
+            add(f"{column} in (select value from json_each(?))", compact_json(values))
     if where.tags:
         every = f" group by c.rid having count(distinct w.key) = {len(where.tags)}" if where.tags_all else ""
-        add(f"{alias}.rid in ({_SET}{every})", _json([_bounds(f"tag:{tag}") for tag in where.tags]))
+        add(f"{alias}.rid in ({_SET}{every})", compact_json([_bounds(f"tag:{tag}") for tag in where.tags]))
     if where.entity is not None:
-        add(f"{alias}.rid in ({_SET})", _json([_bounds(f"entity:{where.entity}")]))
+        add(f"{alias}.rid in ({_SET})", compact_json([_bounds(f"entity:{where.entity}")]))
     if where.conversation_id is not None:
         add(f"{alias}.conversation_id = ?", where.conversation_id)
     time = "created_at" if where.by_created else "occurred_at"
@@ -51,7 +50,3 @@ def _bounds(field: str) -> tuple[str, str]:
     if field.endswith(":*"):
         return field[:-1], field[:-1] + _LAST
     return field, field
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)

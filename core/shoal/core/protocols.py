@@ -1,4 +1,4 @@
-"""What each end must supply: a database, a vector index, an embedder. Fakes: fakes.py; conformance: tests/conformance."""
+"""What each end must supply: a database, a vector index, an embedder. Fakes of them: fakes.py."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,8 +40,7 @@ class Filter:
     Times are milliseconds since 1970 (UTC), `since_ms` inclusive, `until_ms` exclusive.
     """
 
-    spaces: tuple[str, ...] | None
-    """None = every space."""
+    spaces: tuple[str, ...]
     types: tuple[str, ...] | None = None
     """None = every type; a kind is given as its types."""
     tags: tuple[str, ...] = ()
@@ -56,6 +55,8 @@ class Filter:
     """Whether the times mean created_at instead of occurred_at."""
     archived: bool = False
     """Whether archived memories are included."""
+    trashed: bool = False
+    """Whether memories in the trash are included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +116,34 @@ class Calibration:
         return min(1.0, max(0.0, (similarity - self.unrelated) / (self.related - self.unrelated)))
 
 
+class Phase(StrEnum):
+    """How far a model is."""
+
+    UNLOADED = "unloaded"
+    """Nobody has needed it yet."""
+    LOADING = "loading"
+    READY = "ready"
+    UNAVAILABLE = "unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """What doctor and stats show of a model."""
+
+    phase: Phase
+    reason: str | None = None
+    """Why it is unavailable, and what to do."""
+    progress: float | None = None
+    """While it is being made ready: the share that is done, 0 to 1."""
+
+
 class Embedder(Protocol):
     """Texts to unit vectors. Vectors compare only under an equal fingerprint."""
+
+    @property
+    def state(self) -> ModelState:
+        """Whether it can embed now."""
+        ...
 
     @property
     def fingerprint(self) -> str:

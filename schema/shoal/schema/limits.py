@@ -29,7 +29,7 @@ QUERY_MAX_CHARS: Final = 4_000
 """Characters of a query; longer ones are cut with a note, since no model here reads more."""
 
 BODY_MAX_BYTES: Final = 1024 * 1024
-"""Bytes of one HTTP request's body: a memory of CONTENT_MAX_BYTES written with \\u escapes still fits."""
+"""Bytes of one HTTP request's body: the longest memory, in Chinese and written with \\u escapes still fits."""
 
 PASSAGES_MAX: Final = 1024
 """Passages of one memory: a passage's FTS row and its vector are numbered `rid * PASSAGES_MAX + passage`."""

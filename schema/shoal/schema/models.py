@@ -246,9 +246,10 @@ class GetAnswer(Answer):
     """Memories in the order asked for."""
 
     memories: list[MemoryOut]
-    total: int
     page: int | None = None
     page_size: int | None = None
+    more: bool | None = None
+    """Whether another page follows."""
     notes: list[Note] = []
 
 

@@ -68,7 +68,8 @@ def set_fields(prefix: str, rid: str) -> str:
 
 
 PRIOR: Final = f"""
-select j.value->>0 as id, j.value->>1 as space, m.rid, m.rank, m.life, m.state, m.type, {set_fields("tag", "m.rid")} as tags
+select j.value->>0 as id, j.value->>1 as space, m.rid, m.rank, m.life, m.state, m.type,
+  {set_fields("tag", "m.rid")} as tags
 from json_each(?1) j cross join record m on {_RECORD_OF_CELL}
 group by m.rid
 """
@@ -93,7 +94,8 @@ where j.value->>3 is not null
   end
 on conflict (id, space) do update set
   rank = excluded.rank, hlc = excluded.hlc, seq = excluded.seq, dirty = excluded.dirty, init = excluded.init,
-  class = coalesce(excluded.class, class), state = 1, want = coalesce(coalesce(excluded.class, class) = 'memory', 0),
+  class = coalesce(excluded.class, class), state = 1,
+  want = want + coalesce(coalesce(excluded.class, class) = 'memory', 0),
   type = excluded.type, occurred_at = excluded.occurred_at, created_at = excluded.created_at,
   conversation_id = excluded.conversation_id, position = excluded.position, src = excluded.src, dst = excluded.dst
 where (excluded.rank, excluded.hlc) > (record.rank, record.hlc)
@@ -197,7 +199,7 @@ delete from label_fts where rowid in (
 """
 
 WANT_NEXT_TURN: Final = f"""
-update record set want = 1 where want = 0 and rid in (
+update record set want = want + 1 where rid in (
   select n.rid from {_TOUCHED} t
     cross join record m on m.rid = t.rid and m.conversation_id is not null
     cross join record n on n.space = m.space and n.conversation_id = m.conversation_id

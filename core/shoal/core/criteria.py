@@ -1,0 +1,92 @@
+"""From a caller's criteria to a filter: names to types, expressions to times, words to spaces."""
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+from shoal.core.times import TimeRange, parse
+
+from shoal.core.caller import Caller
+from shoal.core.context import Context
+from shoal.core.protocols import Filter
+from shoal.core.text import clean
+from shoal.schema import tags as tag_rules
+from shoal.schema.errors import InvalidTag, InvalidTime
+from shoal.schema.limits import CONVERSATION_MAX_CHARS, ENTITY_MAX_CHARS
+from shoal.schema.models import Criteria, Spaces, Tags
+
+# The distinct spaces, one index look-up each: `select distinct` would read every memory.
+_SPACES: Final = """
+with recursive known (space) as (
+  select min(space) from record where class = 'memory' union all
+  select (select min(r.space) from record r where r.class = 'memory' and r.space > known.space)
+  from known where known.space is not null)
+select space from known where space is not null
+"""
+
+
+async def spaces_of(context: Context, wanted: Spaces | None, caller: Caller) -> tuple[str, ...]:
+    """Return the spaces to read: those named, or with `*` all that the caller may read. Raises NotAllowed."""
+    spaces = caller.readable(wanted)
+    if spaces is not None:
+        return spaces
+    return tuple(cast("str", row["space"]) for row in await context.database.query(_SPACES))
+
+
+async def filter_of(
+    context: Context, criteria: Criteria, caller: Caller, archived: bool = False, trashed: bool = False
+) -> Filter:
+    """Return what the criteria select of what the caller may read. Raises InvalidInput, NotAllowed."""
+    times = _time_range(criteria, context.clock(), criteria.time_zone or caller.time_zone)
+    return Filter(
+        spaces=await spaces_of(context, criteria.space, caller),
+        types=_types(context, criteria),
+        tags=_tags(criteria.tags),
+        tags_all=criteria.tags_mode == "all",
+        entity=None if criteria.entity is None else clean(criteria.entity, "entity", ENTITY_MAX_CHARS),
+        conversation_id=None
+        if criteria.conversation_id is None
+        else clean(criteria.conversation_id, "conversation_id", CONVERSATION_MAX_CHARS),
+        since_ms=times[0],
+        until_ms=times[1],
+        by_created=criteria.time_field == "created",
+        archived=archived,
+        trashed=trashed,
+    )
+
+
+def _types(context: Context, criteria: Criteria) -> tuple[str, ...] | None:
+    """Return the types meant by `type` and `kind`; both given, those that are in both."""
+    if criteria.type is None and criteria.kind is None:
+        return None
+    of_kind = None if criteria.kind is None else context.ontology.types_of_kind(criteria.kind)
+    if criteria.type is None:
+        return of_kind
+    words: Sequence[str] = [criteria.type] if isinstance(criteria.type, str) else criteria.type
+    named = tuple(dict.fromkeys(name for word in words for name in context.ontology.types_of(word)))
+    return named if of_kind is None else tuple(name for name in named if name in of_kind)
+
+
+def _tags(tags: Tags | None) -> tuple[str, ...]:
+    if tags is None:
+        return ()
+    parsed = tag_rules.parse_all(tags)
+    if not parsed:
+        raise InvalidTag("`tags` is empty.", "Name at least one tag, or leave it out.")
+    return parsed
+
+
+def _time_range(criteria: Criteria, now_ms: int, zone: str) -> tuple[int | None, int | None]:
+    whole = None if criteria.time is None else parse(criteria.time, now_ms, zone)
+    since = None if criteria.since is None else parse(criteria.since, now_ms, zone).since_ms
+    until = None if criteria.until is None else _end(parse(criteria.until, now_ms, zone))
+    if whole is not None:
+        since = whole.since_ms if since is None else max(since, whole.since_ms)
+        until = whole.until_ms if until is None else min(until, whole.until_ms)
+    if since is not None and until is not None and since >= until:
+        raise InvalidTime("The time range ends before it begins.", "Swap `since` and `until`, or leave one out.")
+    return since, until
+
+
+def _end(moment: TimeRange) -> int:
+    """Return where `until` ends: 'until yesterday' and 'until 2026-03' include that day or month."""
+    return moment.until_ms

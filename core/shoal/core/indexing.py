@@ -1,0 +1,159 @@
+"""From wanted vectors to vectors, in bounded steps that may stop anywhere and be done twice.
+
+`record.want` counts the reasons to make a memory's vectors; it falls to 0 only if no reason came meanwhile. After a
+change of model every memory is made anew from the newest to the oldest: meta 'reembed' is the rid below which that
+is still to do, meta 'model' the fingerprint that it is done for.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final, cast
+
+from shoal.core.cells import compact_json
+from shoal.core.context import Context
+from shoal.core.passages import split
+from shoal.core.protocols import Role, Row, Statement, VectorRow
+from shoal.schema.limits import PASSAGES_MAX
+
+PENDING_COUNT_MAX: Final = 10_000
+"""Pending memories are counted up to here."""
+ERASE_LIMIT: Final = 100
+"""Purged memories whose vectors go in one step."""
+CONTEXT_MAX_CHARS: Final = 200
+"""Characters of the previous turn that go in front of a turn: with a whole passage still inside the window."""
+
+# The turn before gives a turn its meaning ("Yes, in May"): prototype figures .39 -> .69 R@10 on LoCoMo.
+_COLUMNS: Final = """
+  r.rid, r.want, r.init->>'content' as content,
+  (select p.init->>'content' from record p where p.space = r.space and p.conversation_id = r.conversation_id
+    and p.position = r.position - 1 and p.state in (1, 2) limit 1) as previous
+"""
+_WANTED: Final = f"select {_COLUMNS} from record r indexed by record_want where r.want > 0 order by r.rid desc limit ?1"
+_PURGED: Final = f"select {_COLUMNS} from record r indexed by record_want where r.want > 0 and r.init is null limit ?1"
+_REEMBED: Final = (
+    f"select {_COLUMNS} from record r where r.rid < (select v from meta where k = 'reembed')"
+    " and r.class = 'memory' and r.init is not null order by r.rid desc limit ?1"
+)
+_DONE: Final = """
+update record set want = 0
+where rid in (select value->>0 from json_each(?1))
+  and want = (select j.value->>1 from json_each(?1) j where j.value->>0 = record.rid)
+"""
+
+
+class Indexer:
+    """Makes the vectors of one Memory service."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._in_flight: set[int] = set()
+
+    async def begin(self) -> None:
+        """Note the model in use; when it isn't the one that made the vectors, want all of them anew."""
+        embedder = self._context.embedder
+        if embedder is None:
+            return
+        await self._context.database.batch(
+            [
+                Statement(
+                    "insert into meta (k, v) select 'reembed', coalesce(max(rid) + 1, 0) from record where true"
+                    " on conflict (k) do update set v = excluded.v"
+                    " where (select v from meta where k = 'model') is not ?1",
+                    (embedder.fingerprint,),
+                ),
+                Statement(
+                    "insert into meta (k, v) values ('model', ?1) on conflict (k) do update set v = excluded.v"
+                    " where v is not excluded.v",
+                    (embedder.fingerprint,),
+                ),
+            ]
+        )
+
+    async def pending(self) -> int:
+        """Return how many memories have no vector yet, counted up to PENDING_COUNT_MAX."""
+        rows = await self._context.database.query(
+            "select (select count(*) from (select 1 from record indexed by record_want where want > 0 limit ?1))"
+            " + (select count(*) from (select 1 from record where rid < (select v from meta where k = 'reembed')"
+            " and class = 'memory' and init is not null limit ?1)) as n",
+            (PENDING_COUNT_MAX,),
+        )
+        return min(PENDING_COUNT_MAX, cast("int", rows[0]["n"]))
+
+    async def step(self, limit: int) -> int:
+        """Make the vectors of at most `limit` memories, the newest first; return how many were worked on.
+
+        Raises ModelError, StorageError; what was not finished stays wanted.
+        """
+        return await self.wanted(limit) or await self._again(limit)
+
+    async def wanted(self, limit: int) -> int:
+        """Make the vectors that are new or out of date, as `step` does, without those of another model."""
+        return await self._work(await self._take(_WANTED, limit), again=False)
+
+    async def erase_purged(self) -> None:
+        """Remove the vectors of purged memories at once."""
+        while await self._work(await self._take(_PURGED, ERASE_LIMIT), again=False):
+            pass
+
+    async def _again(self, limit: int) -> int:
+        """Make vectors anew after a change of model."""
+        if self._context.embedder is None:
+            return 0
+        return await self._work(await self._take(_REEMBED, limit), again=True)
+
+    async def _work(self, rows: Sequence[Row], again: bool) -> int:
+        if not rows:
+            return 0
+        rids = {cast("int", row["rid"]) for row in rows}
+        self._in_flight |= rids
+        try:
+            await self._make(rows)
+            await self._finish(rows, again)
+        finally:
+            self._in_flight -= rids
+        return len(rows)
+
+    async def _take(self, sql: str, limit: int) -> list[Row]:
+        if self._context.index is None:
+            return []
+        rows = await self._context.database.query(sql, (limit + len(self._in_flight),))
+        rows = [row for row in rows if row["rid"] not in self._in_flight][:limit]
+        if self._context.embedder is None:
+            return [row for row in rows if row["content"] is None]
+        return rows
+
+    async def _make(self, rows: Sequence[Row]) -> None:
+        index, embedder = self._context.index, self._context.embedder
+        assert index is not None, "nothing is taken without one"
+        gone = [cast("int", row["rid"]) for row in rows if row["content"] is None]
+        if gone:
+            await index.delete([rid * PASSAGES_MAX + passage for rid in gone for passage in range(PASSAGES_MAX)])
+        keyed = [pair for row in rows if row["content"] is not None for pair in _passages(row)]
+        if keyed and embedder is not None:
+            vectors = await embedder.embed([text for _, text in keyed], Role.PASSAGE)
+            await index.upsert(
+                [VectorRow(key, vector, text_hash(text)) for (key, text), vector in zip(keyed, vectors, strict=True)]
+            )
+
+    async def _finish(self, rows: Sequence[Row], again: bool) -> None:
+        if again:
+            lowest = min(cast("int", row["rid"]) for row in rows)
+            done = Statement("update meta set v = ?1 where k = 'reembed' and v > ?1", (lowest,))
+        else:
+            done = Statement(_DONE, (compact_json([[row["rid"], row["want"]] for row in rows]),))
+        await self._context.database.batch([done])
+
+
+def _passages(row: Row) -> list[tuple[int, str]]:
+    """Return [key, text to embed] of a memory's passages; the previous turn goes in front of the first."""
+    rid = cast("int", row["rid"])
+    texts = [passage.text for passage in split(cast("str", row["content"]))]
+    previous = cast("str | None", row["previous"])
+    if previous is not None:
+        texts[0] = f"{previous[-CONTEXT_MAX_CHARS:]}\n{texts[0]}"
+    return [(rid * PASSAGES_MAX + number, text) for number, text in enumerate(texts)]
+
+
+def text_hash(text: str) -> bytes:
+    """Return 16 bytes that tell whether a vector's text has changed (BLAKE2b)."""
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()

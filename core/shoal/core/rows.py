@@ -1,0 +1,70 @@
+"""Memories as rows: the columns that answers need, read in one query whatever the number of memories."""
+
+import json
+from typing import Any, Final, cast
+
+from shoal.core.times import iso
+
+from shoal.core.context import DAY_MS
+from shoal.core.protocols import Row
+from shoal.schema.models import MemoryOut, StateName
+from shoal.schema.ontology import Ontology
+from shoal.schema.sql import State, set_fields
+
+STATE_NAMES: Final = {
+    State.LIVE: StateName.LIVE,
+    State.ARCHIVED: StateName.ARCHIVED,
+    State.TRASHED: StateName.TRASHED,
+}
+_METADATA: Final = (
+    "(select json_group_object(substr(c.field, 4), json(c.value)) from cell c"
+    " where c.rid = r.rid and c.field >= 'md:' and c.field < 'md;' and c.value is not null)"
+)
+
+
+def cell_value(field: str, rid: str = "r.rid") -> str:
+    """Return SQL for the value of a record's cell, null when it has none."""
+    return f"(select c.value from cell c where c.rid = {rid} and c.field = '{field}')"
+
+
+WHOLE: Final = (
+    "r.rid, lower(hex(r.id)) as id, r.space, r.type, r.state, r.occurred_at, r.created_at, r.updated_at,"
+    " r.conversation_id, r.position, r.init->>'content' as content,"
+    f" {set_fields('tag', 'r.rid')} as tags, {set_fields('entity', 'r.rid')} as entities,"
+    f" {set_fields('source', 'r.rid')} as sources, {_METADATA} as metadata,"
+    f" {cell_value('importance')} as importance, {cell_value('superseded')} as superseded,"
+    f" {cell_value('trash')} as trash"
+)
+"""All columns of a memory `r`."""
+
+
+def memory_out(row: Row, ontology: Ontology, trash_days: int, **more: Any) -> MemoryOut:
+    """Return a row of WHOLE as an answer; `more` adds its edges and history."""
+    trash = cast("int | None", row["trash"])
+    type_name = cast("str", row["type"])
+    return MemoryOut(
+        id=cast("str", row["id"]),
+        content=cast("str", row["content"]),
+        type=type_name,
+        kind=ontology.info(type_name).kind,
+        tags=json_list(row["tags"]),
+        metadata=json.loads(cast("str", row["metadata"])),
+        sources=json_list(row["sources"]),
+        entities=json_list(row["entities"]),
+        importance=1.0 if row["importance"] is None else float(row["importance"]),
+        conversation_id=cast("str | None", row["conversation_id"]),
+        position=cast("int | None", row["position"]),
+        occurred_at=iso(cast("int", row["occurred_at"])),
+        created_at=iso(cast("int", row["created_at"])),
+        updated_at=iso(cast("int", row["updated_at"])),
+        state=STATE_NAMES[cast("int", row["state"])],
+        space=cast("str", row["space"]),
+        superseded_by=cast("str | None", row["superseded"]),
+        restorable_until=None if trash is None else iso(trash + trash_days * DAY_MS),
+        **more,
+    )
+
+
+def json_list(value: object) -> list[str]:
+    """Return a JSON list of strings that SQL has made."""
+    return json.loads(cast("str", value))

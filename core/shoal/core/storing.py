@@ -1,0 +1,127 @@
+"""Store: validate, name, one batch, acknowledge. What became of each memory comes from the batch itself."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from shoal.core.apply import Prior, apply
+from shoal.core.caller import Caller, Scope
+from shoal.core.cells import Cell, cells_json
+from shoal.core.context import Context, space_to_write
+from shoal.core.drafts import Draft, draft
+from shoal.schema.errors import InvalidInput, TooMany
+from shoal.schema.limits import BATCH_MAX
+from shoal.schema.models import (
+    Note,
+    NoteCode,
+    StoreAnswer,
+    StoreBatchAnswer,
+    Stored,
+    StoreItem,
+    StoreRequest,
+    StoreStatus,
+)
+from shoal.schema.sql import Mode
+
+PAGE_CELLS = 500
+PAGE_BYTES = 512 * 1024
+"""Cells and JSON bytes of one batch, the bounds of a page of sync too."""
+
+
+async def store(context: Context, request: StoreRequest, caller: Caller) -> StoreAnswer | StoreBatchAnswer:
+    """Store one memory or several. Raises InvalidInput before anything is written.
+
+    Several are written page by page: after a StorageError in the middle, sending all again is safe.
+    """
+    caller.require(Scope.WRITE)
+    space = space_to_write(caller, request.space)
+    now = context.clock()
+    zone = request.time_zone or caller.time_zone
+    drafts = [draft(item, space, context.ontology, now, zone) for item in _items(request)]
+    results = await write(context, drafts, Mode.REVIVE if request.revive else Mode.STORE, now)
+    if request.items is None:
+        return StoreAnswer(**results[0].model_dump())
+    return StoreBatchAnswer(success=all(result.success for result in results), results=results)
+
+
+def _items(request: StoreRequest) -> Sequence[StoreItem]:
+    if request.items is None:
+        if request.content is None:
+            raise InvalidInput("Neither `content` nor `items` was given.", "Send the text to remember.")
+        fields = StoreItem.model_fields.keys()
+        return [StoreItem(**{name: getattr(request, name) for name in fields})]
+    if len(request.items) > BATCH_MAX:
+        raise TooMany(f"{len(request.items)} items were given.", f"Use at most {BATCH_MAX} a call.", limit=BATCH_MAX)
+    single = request.model_fields_set & StoreItem.model_fields.keys()
+    if single or not request.items:
+        raise InvalidInput(
+            f"`items` was given {'together with ' + ', '.join(sorted(single)) if single else 'empty'}.",
+            "Send either one memory or `items`, each with its own fields.",
+        )
+    return request.items
+
+
+async def write(context: Context, drafts: Sequence[Draft], mode: Mode, now_ms: int) -> list[Stored]:
+    """Write drafts and return what became of each, in order. Equal texts in one call are one memory."""
+    united: dict[str, Draft] = {}
+    for one in drafts:
+        united[one.id] = united[one.id].united(one) if one.id in united else one
+    priors: dict[tuple[str, str], Prior] = {}
+    for page in _pages([one.cells(mode) for one in united.values()]):
+        priors.update(await apply(context.database, page, context.replica, now_ms))
+    seen: set[str] = set()
+    results: list[Stored] = []
+    for one in drafts:
+        results.append(_outcome(united[one.id], priors, mode, one.id in seen))
+        seen.add(one.id)
+    return results
+
+
+def _pages(memories: Sequence[list[Cell]]) -> Iterator[list[Cell]]:
+    """Yield pages of whole memories within PAGE_CELLS and PAGE_BYTES; a larger memory goes alone."""
+    page: list[Cell] = []
+    size = 0
+    for cells in memories:
+        length = len(cells_json(cells).encode()) if len(memories) > 1 else 0
+        if page and (len(page) + len(cells) > PAGE_CELLS or size + length > PAGE_BYTES):
+            yield page
+            page, size = [], 0
+        page = page + cells
+        size += length
+    if page:
+        yield page
+
+
+def _outcome(one: Draft, priors: Mapping[tuple[str, str], Prior], mode: Mode, again: bool) -> Stored:
+    prior = priors.get((one.id, one.space))
+    status = _status(prior, mode, again)
+    merged = prior if prior is not None and prior.alive else None
+    type_changed = merged is not None and one.named_type is not None and merged.type != one.type
+    notes: list[Note] = []
+    if status is StoreStatus.WAS_FORGOTTEN:
+        notes.append(
+            Note(
+                code=NoteCode.FORGOTTEN,
+                message="This text was deleted before; nothing was written. revive=true brings it back.",
+            )
+        )
+    if merged is not None and type_changed:
+        notes.append(Note(code=NoteCode.TYPE_CHANGED, message=f"It was stored as {merged.type} before."))
+    return Stored(
+        success=status is not StoreStatus.WAS_FORGOTTEN,
+        id=one.id,
+        content_hash=one.id,
+        type=merged.type if merged is not None and merged.type and one.named_type is None else one.type,
+        tags=sorted({*one.tags, *(prior.tags if prior is not None else ())}),
+        status=status,
+        type_changed=type_changed,
+        notes=notes,
+    )
+
+
+def _status(prior: Prior | None, mode: Mode, again: bool) -> StoreStatus:
+    if prior is not None and prior.forgotten and mode is not Mode.REVIVE:
+        return StoreStatus.WAS_FORGOTTEN
+    if again or (prior is not None and prior.alive):
+        return StoreStatus.MERGED
+    if prior is not None and prior.forgotten:
+        return StoreStatus.REVIVED
+    return StoreStatus.CREATED
