@@ -46,7 +46,7 @@ class Caller:
 
     def readable(self, wanted: Sequence[str] | str | None) -> tuple[str, ...] | None:
         """Return the spaces to read: one, several, or with `*` all of them (None = no limit). Raises NotAllowed."""
-        if wanted == "*" or wanted == ["*"]:
+        if wanted in ("*", ["*"]):
             return self.spaces
         names = [wanted] if isinstance(wanted, str) or wanted is None else wanted
         return tuple(dict.fromkeys(self.space(name) for name in names))

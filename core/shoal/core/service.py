@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from shoal.core import deleting, finding, reading, statistics, storing, updating
+from shoal.core import deleting, finding, reading, rewording, statistics, storing, updating
 from shoal.core.apply import Replica
 from shoal.core.caller import Caller
 from shoal.core.context import Context
@@ -82,6 +82,7 @@ async def open_memory(
     )
     memory = Memory(context, policy, no_model_reason)
     await memory.indexer.begin()
+    await rewording.begin(context)
     return memory
 
 
@@ -142,6 +143,10 @@ class Memory:
         """Make vectors for at most `limit` memories; return how many were worked on. Raises ModelError."""
         return await self.indexer.step(limit)
 
+    async def reword(self) -> int:
+        """Write some memories' words anew after text preparation has changed; return how many. Call until 0."""
+        return await rewording.step(self._context)
+
     async def empty_trash(self) -> int:
         """Purge what has lain in the trash too long, a bounded number; return how many."""
         purged = await deleting.empty_trash(self._context)
@@ -159,7 +164,10 @@ class Memory:
 
     async def health(self) -> list[Note]:
         """Return what doesn't work as it should; empty when all does."""
-        return degraded(self.model_status(), await self.pending())
+        notes = degraded(self.model_status(), await self.pending())
+        if await rewording.remaining(self._context):
+            notes.append(Note(code=NoteCode.PARTIAL, message="The words of older memories are being indexed anew."))
+        return notes
 
     async def _degraded(self, said: Sequence[Note]) -> list[Note]:
         codes = {note.code for note in said}

@@ -187,12 +187,13 @@ def _labels(prefix: str) -> str:
     )
 
 
-INDEX_LABELS: Final = f"""
+_INDEX_LABELS = f"""
 insert or replace into label_fts (rowid, type, tags, entities)
 select m.rid, m.type, {_labels("tag")}, {_labels("entity")}
-from {_TOUCHED} t cross join record m on m.rid = t.rid
+from %s t cross join record m on m.rid = t.rid
 where m.class = 'memory' and m.state > 0
 """
+INDEX_LABELS: Final = _INDEX_LABELS % _TOUCHED
 ERASE_LABELS: Final = f"""
 delete from label_fts where rowid in (
   select m.rid from {_TOUCHED} t cross join record m on m.rid = t.rid where m.class = 'memory' and m.state = 0)
@@ -214,3 +215,18 @@ update meta set v = case k when 'seq' then v + json_array_length(?1)
 where k in ('seq', 'clock')
 """
 """Last of a batch: sequence numbers and the clock move past all that it used or received."""
+
+REINDEX_CONTENT: Final = """
+insert or replace into content_fts (rowid, content)
+select j.value->>0, j.value->>1
+from json_each(?1) j cross join record m on m.rid = (j.value->>0) / 1024 and m.init is not null
+"""
+"""?1 = [[rid * 1024 + passage, prepared text], ...], after a change of text preparation."""
+
+REPREPARE_LABELS: Final = """
+insert or replace into label (text, prepared) select value->>0, value->>1 from json_each(?1)
+"""
+"""?1 = [[tag or entity, prepared text], ...]."""
+
+REINDEX_LABELS: Final = _INDEX_LABELS % "(select value as rid from json_each(?1))"
+"""?1 = [rid, ...]."""
