@@ -1,0 +1,145 @@
+"""The one gate in front of every transport: which host, which origin, which caller. Deny by default."""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from starlette.datastructures import Headers
+from starlette.types import Scope as HttpScope
+
+from shoal.core.caller import Caller
+from shoal.schema.errors import HostNotAllowed, InvalidTime, OriginNotAllowed, Unauthorized
+
+TIME_ZONE_HEADER: Final = "shoal-time-zone"
+"""IANA name of the time zone in which the caller's words for times are meant."""
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+_PORT: Final = re.compile(r"(:\d{1,5})?")
+
+
+class Gate(Protocol):
+    """Tells who calls."""
+
+    async def admit(self, scope: HttpScope) -> Caller:
+        """Return the caller of an HTTP request. Raises Unauthorized or NotAllowed."""
+        ...
+
+    def challenge(self, scope: HttpScope) -> str:
+        """Return the WWW-Authenticate value that goes with a 401."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGate:
+    """Lets everyone in as one caller: for a daemon that only its own user can reach."""
+
+    caller: Caller
+
+    async def admit(self, scope: HttpScope) -> Caller:
+        """Return the one caller."""
+        return self.caller
+
+    def challenge(self, scope: HttpScope) -> str:
+        """Return a challenge, though this gate never refuses."""
+        return "Bearer"
+
+
+@dataclass(frozen=True, slots=True)
+class BearerGate:
+    """Knows callers by their token's SHA-256 (64 hexadecimal characters); the tokens themselves are kept nowhere."""
+
+    callers: Mapping[str, Caller] = field(repr=False)
+
+    async def admit(self, scope: HttpScope) -> Caller:
+        """Return the caller whose token the Authorization header carries. Raises Unauthorized."""
+        found: Caller | None = None
+        digest = token_hash(bearer_token(scope))
+        # All are compared, in constant time each, so that the time tells nothing about near misses.
+        for known, caller in self.callers.items():
+            if hmac.compare_digest(known, digest):
+                found = caller
+        if found is None:
+            raise Unauthorized("The token is unknown, expired or revoked.", "Connect again to get a new one.")
+        return found
+
+    def challenge(self, scope: HttpScope) -> str:
+        """Return the bare challenge: there is no authorisation server to point to."""
+        return "Bearer"
+
+
+def token_hash(token: str) -> str:
+    """Return the form in which a token is stored: SHA-256 as 64 hexadecimal characters."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def bearer_token(scope: HttpScope) -> str:
+    """Return the token of a request's Authorization header. Raises Unauthorized when there is not exactly one."""
+    given = Headers(scope=scope).getlist("authorization")
+    scheme, _, token = given[0].strip().partition(" ") if len(given) == 1 else ("", "", "")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise Unauthorized("There is no token.", "Send the header `Authorization: Bearer TOKEN`.")
+    return token.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class HostRule:
+    """Which Host and Origin headers are served, against pages that rebind their DNS name to this machine.
+
+    `hosts` are lower-case names as the header has them: `memory.example.com`, `localhost:8377`, or `localhost:*`
+    for any port or none. `origins` are web pages' (`https://app.example.com`, `http://localhost:*`) that may call
+    from another host and read the answers (CORS). Pages of the server itself may always call; so may loopback
+    pages when loopback hosts are served, but without CORS they read nothing and change nothing.
+    """
+
+    hosts: frozenset[str]
+    origins: frozenset[str] = frozenset()
+
+    @classmethod
+    def loopback(cls, origins: frozenset[str] = frozenset()) -> "HostRule":
+        """Return the rule of a daemon on this machine: loopback names with any port."""
+        return cls(frozenset(f"{name}:*" for name in _LOOPBACK), origins)
+
+    def check(self, headers: Headers) -> None:
+        """Raise HostNotAllowed or OriginNotAllowed unless the request is meant for this server."""
+        hosts = headers.getlist("host")
+        host = hosts[0].lower() if len(hosts) == 1 else ""
+        if not any(_matches(host, allowed) for allowed in self.hosts):
+            raise HostNotAllowed("The Host header names another server.", "Use an address that this server was given.")
+        origin = headers.get("origin")
+        if origin is not None and not self._may_call(origin.lower(), host):
+            raise OriginNotAllowed(
+                "Web pages of this origin may not call here.", "Add the origin to the allowed ones in the settings."
+            )
+
+    def may_read(self, origin: str | None) -> bool:
+        """Say whether pages of this origin may read answers across hosts."""
+        return origin is not None and any(_matches(origin.lower(), allowed) for allowed in self.origins)
+
+    def _may_call(self, origin: str, host: str) -> bool:
+        page = origin.partition("://")[2]
+        loopback = [name for name in self.hosts if name.removesuffix(":*") in _LOOPBACK]
+        return page == host or self.may_read(origin) or any(_matches(page, allowed) for allowed in loopback)
+
+
+def _matches(value: str, allowed: str) -> bool:
+    if not allowed.endswith(":*"):
+        return value == allowed
+    name = allowed.removesuffix(":*")
+    return value.startswith(name) and _PORT.fullmatch(value[len(name) :]) is not None
+
+
+def in_time_zone(caller: Caller, headers: Headers) -> Caller:
+    """Return the caller in the time zone that the request names, if it names one. Raises InvalidTime."""
+    wanted = headers.get(TIME_ZONE_HEADER)
+    if wanted is None:
+        return caller
+    try:
+        zone = ZoneInfo(wanted)
+    except (ValueError, OSError, ZoneInfoNotFoundError) as error:
+        raise InvalidTime(
+            f"{wanted!r} is not a time zone.", "Send an IANA name in Shoal-Time-Zone, such as Europe/Vienna."
+        ) from error
+    return replace(caller, time_zone=zone.key)
