@@ -1,0 +1,127 @@
+"""`shoal backup`, `shoal restore` and `shoal seed`."""
+
+import asyncio
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from shoal.local.cli.group import Options
+from shoal.local.cli.output import as_json, json_option, print_json, progress, size
+from shoal.local.cli.words import say
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False)
+@json_option
+@click.pass_obj
+def backup_command(options: Options, file: Path | None) -> None:
+    """Copy the database to FILE, while it is in use, and check the copy.
+
+    Without FILE the copy goes into the folder `backups` of the home, named by the time.
+
+    \b
+    Examples:
+      shoal backup
+      shoal backup /media/disk/shoal.db
+    """
+    from shoal.local.keeping import back_up
+
+    loaded = options.load()
+    name = f"shoal-{datetime.now().astimezone():%Y%m%d-%H%M%S}.db"
+    target = (file or loaded.home.backups / name).absolute()
+    with progress(say("backing_up"), hidden=as_json()) as report:
+        count = asyncio.run(back_up(loaded.database, target, report))
+    if as_json():
+        print_json({"path": str(target), "bytes": count, "checked": True})
+    else:
+        click.echo(say("backed_up", path=target, size=size(count)))
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@json_option
+@click.pass_obj
+def restore_command(options: Options, file: Path) -> None:
+    """Put the backup FILE in the database's place.
+
+    FILE is checked first. The database from before is kept beside the new one. No daemon may run meanwhile.
+
+    \b
+    Examples:
+      shoal restore ~/.local/share/shoal/backups/shoal-20260301-120000.db
+    """
+    from shoal.local.client import find_daemon
+    from shoal.local.keeping import restore
+    from shoal.local.lock import hold_daemon_lock
+    from shoal.local.runtime import make_folder
+
+    loaded = options.load()
+    make_folder(loaded)
+
+    def running() -> str | None:
+        record = find_daemon(loaded.home)
+        return record.url if record else None
+
+    with (
+        hold_daemon_lock(loaded.home.daemon_lock, running),
+        progress(say("restoring"), hidden=as_json()) as report,
+    ):
+        aside = asyncio.run(restore(file.absolute(), loaded.database, datetime.now().astimezone(), report))
+    if as_json():
+        print_json({"path": str(loaded.database), "kept_aside": str(aside) if aside else None})
+        return
+    click.echo(say("restored", path=loaded.database))
+    if aside is not None:
+        click.echo(say("kept_aside", path=aside))
+
+
+@click.command("seed")
+@click.argument("file", type=click.Path(dir_okay=False), required=False)
+@json_option
+@click.pass_obj
+def seed_command(options: Options, file: str | None) -> None:
+    """Store the memories of a JSON Lines FILE; without one a dozen examples in English and Chinese.
+
+    A line is {"type", "content", "entities", "occurredAt", "attachmentUri", "tags"}, of which content must be there.
+    Lines that can't be used are skipped and named. Seeding twice changes nothing.
+
+    \b
+    Examples:
+      shoal seed
+      shoal seed memories.jsonl
+    """
+    from collections import Counter
+
+    from shoal.local.backend import Backend
+    from shoal.local.cli.run import with_memory
+    from shoal.local.runtime import ontology_of
+    from shoal.local.seed import DEFAULT, plant, read_seed
+    from shoal.schema.models import StoreStatus
+
+    loaded = options.load()
+    seed = read_seed(file or DEFAULT, ontology_of(loaded))
+    done = 0
+
+    async def work(memory: Backend) -> Counter[StoreStatus]:
+        with progress(say("seeding"), hidden=as_json()) as report:
+
+            def count(lines: int) -> None:
+                nonlocal done
+                done += lines
+                report(done / max(1, len(seed.lines)))
+
+            counts = await plant(seed, memory.store, loaded.settings.space, count)
+        with progress(say("embedding"), hidden=as_json()) as report:
+            await memory.embed_all(report)
+        return counts
+
+    counts = with_memory(loaded, work)
+    for warning in seed.warnings:
+        click.echo(warning, err=True)
+    if as_json():
+        print_json({**{status.value: counts[status] for status in StoreStatus}, "warnings": seed.warnings})
+    else:
+        skipped = len(seed.warnings) + counts[StoreStatus.WAS_FORGOTTEN]
+        created, merged = counts[StoreStatus.CREATED], counts[StoreStatus.MERGED] + counts[StoreStatus.REVIVED]
+        click.echo(say("seeded", created=created, merged=merged, skipped=skipped))

@@ -1,0 +1,86 @@
+"""What the commands say, in English and Chinese. Help stays English."""
+
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+_WORDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "created": ("Stored {id}.", "已保存 {id}。"),
+        "merged": ("Already known as {id}; tags and sources were joined.", "已有此记忆 {id}；标签和来源已合并。"),
+        "revived": ("Brought back {id}.", "已恢复 {id}。"),
+        "was_forgotten": (
+            "This text was deleted before, so nothing was stored. `--revive` brings it back ({id}).",
+            "此内容曾被删除，未保存。用 `--revive` 可恢复（{id}）。",
+        ),
+        "no_results": ("Nothing found.", "没有找到。"),
+        "page": ("Page {page}: {count} memories.", "第 {page} 页：{count} 条记忆。"),
+        "more": ("There are more: --page {page}", "还有更多：--page {page}"),
+        "updated": ("Updated {id}.", "已更新 {id}。"),
+        "superseded": ("The new text is {new}; it supersedes {id}.", "新内容为 {new}，取代 {id}。"),
+        "would_delete": ("These would go into the trash:", "以下记忆将移入回收站："),
+        "would_purge": ("These would be erased for good:", "以下记忆将被永久清除："),
+        "confirm_delete": ("Delete {count}?", "删除 {count} 条？"),
+        "confirm_purge": ("Erase {count} for good, everywhere?", "在所有设备上永久清除 {count} 条？"),
+        "deleted": (
+            "Deleted {count}; `shoal revive` works until {until}.",
+            "已删除 {count} 条；{until} 前可用 `shoal revive` 恢复。",
+        ),
+        "purged": ("Erased {count}.", "已永久清除 {count} 条。"),
+        "cancelled": ("Nothing was changed.", "未作任何更改。"),
+        "came_back": ("Brought back {count}.", "已恢复 {count} 条。"),
+        "not_in_trash": ("Not in the trash: {ids}", "不在回收站中：{ids}"),
+        "seeded": (
+            "{created} stored, {merged} already known, {skipped} skipped.",
+            "新增 {created} 条，已有 {merged} 条，跳过 {skipped} 条。",
+        ),
+        "backed_up": ("Backed up to {path} ({size}), checked.", "已备份到 {path}（{size}），校验无误。"),
+        "restored": ("Restored {path}.", "已还原 {path}。"),
+        "kept_aside": ("The database from before is now {path}.", "原数据库已另存为 {path}。"),
+        "backing_up": ("Backing up", "正在备份"),
+        "checking": ("Checking", "正在检查"),
+        "restoring": ("Restoring", "正在还原"),
+        "embedding": ("Making vectors", "正在生成向量"),
+        "loading_model": ("Converting the model, once", "正在转换模型（仅一次）"),
+        "seeding": ("Storing", "正在保存"),
+        "serving": ("shoal serves {url}  (MCP: {url}/mcp)", "shoal 服务地址 {url}（MCP：{url}/mcp）"),
+        "port_taken": ("Port {wanted} is taken, so this daemon uses {port}.", "端口 {wanted} 已被占用，改用 {port}。"),
+        "col_score": ("Score", "得分"),
+        "col_memory": ("Memory", "记忆"),
+        "col_state": ("State", "状态"),
+        "col_check": ("Check", "检查"),
+        "col_found": ("Found", "结果"),
+        "all_well": ("All is well.", "一切正常。"),
+        "total": ("Memories", "记忆总数"),
+        "live": ("Live", "有效"),
+        "archived": ("Archived", "已归档"),
+        "trashed": ("In the trash", "回收站"),
+        "pending": ("Waiting for a vector", "等待生成向量"),
+        "model": ("Model", "模型"),
+        "bytes": ("Database", "数据库"),
+        "by_type": ("By type", "按类型"),
+        "by_space": ("By space", "按空间"),
+        "note": ("Note: {message}", "注意：{message}"),
+        "tags": ("Tags", "标签"),
+        "entities": ("About", "相关"),
+        "sources": ("Sources", "来源"),
+        "occurred": ("Happened", "发生于"),
+        "created_at": ("Stored", "保存于"),
+        "superseded_by": ("Superseded by", "被取代于"),
+        "metadata": ("Metadata", "元数据"),
+    }
+)
+
+
+def chinese(environ: Mapping[str, str]) -> bool:
+    """Whether the environment asks for Chinese, by the variables of the locale in their order."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        if value := environ.get(name):
+            return value.lower().startswith("zh")
+    return False
+
+
+def say(key: str, **values: object) -> str:
+    """Return a message in the person's language."""
+    return _WORDS[key][chinese(os.environ)].format(**values)

@@ -1,0 +1,25 @@
+"""Where the daemon's log goes: a file that can't grow without bound, and stderr when a person looks on."""
+
+import logging
+import sys
+from logging.handlers import RotatingFileHandler
+from typing import Final
+
+from shoal.local.home import Home
+
+LOG_MAX_BYTES: Final = 1_000_000
+LOG_FILES_KEPT: Final = 3
+FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def set_up_logs(home: Home, level: str, to_stderr: bool) -> None:
+    """Send this process's log to the home's file, and to stderr if asked. Contents of memories are never logged."""
+    handlers: list[logging.Handler] = [
+        RotatingFileHandler(home.log, maxBytes=LOG_MAX_BYTES, backupCount=LOG_FILES_KEPT, encoding="utf-8")
+    ]
+    if to_stderr:
+        handlers.append(logging.StreamHandler(sys.stderr))
+    logging.basicConfig(level=level.upper(), format=FORMAT, handlers=handlers, force=True)
+    # Libraries log addresses, bodies and notices that help nobody here.
+    for name in ("uvicorn", "mcp", "httpx", "httpx2", "asyncio", "filelock"):
+        logging.getLogger(name).setLevel(logging.WARNING)

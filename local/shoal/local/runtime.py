@@ -1,0 +1,110 @@
+"""Build the Memory service from the settings: one way for the daemon, `mcp --standalone` and the commands."""
+
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shoal.core.caller import Caller
+from shoal.core.migrate import migrate
+from shoal.core.service import Memory, open_memory
+from shoal.local.database import ApswDatabase
+from shoal.local.embedding import FastembedEmbedder, open_embedder
+from shoal.local.settings import Loaded
+from shoal.local.zone import machine_zone
+from shoal.schema.errors import DatabaseReadOnly, ModelUnavailable
+from shoal.schema.ontology import Ontology
+
+if TYPE_CHECKING:
+    from shoal.local.vectors import SqliteVecIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The service with the drivers below it."""
+
+    memory: Memory
+    database: ApswDatabase
+    embedder: FastembedEmbedder | None
+    """None where no model can be had; then words still find, and every answer says so."""
+    loaded: Loaded
+
+
+def clock_ms() -> int:
+    """Return the milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def new_device() -> str:
+    """Return a name for this replica."""
+    return secrets.token_hex(4)
+
+
+def ontology_of(loaded: Loaded) -> Ontology:
+    """Return the built-in types and the user's own."""
+    return Ontology.builtin().extended(loaded.settings.types)
+
+
+def local_caller(loaded: Loaded, client: str, clamps: bool) -> Caller:
+    """Return the person at this machine: every scope, every space, their time zone."""
+    return Caller(time_zone=loaded.settings.time_zone or machine_zone(), client=client, clamps=clamps)
+
+
+@asynccontextmanager
+async def open_runtime(
+    loaded: Loaded, model_progress: Callable[[float], None] | None = None
+) -> AsyncGenerator[Runtime]:
+    """Open the database and the service on it, and close them in the end. Raises StorageError, InvalidSettings.
+
+    `model_progress` hears how far the conversion of the default model is, 0..1, in another thread.
+    """
+    make_folder(loaded)
+    async with await ApswDatabase.open(loaded.database) as database:
+        await migrate(database)
+        embedder, reason = _embedder(loaded, model_progress)
+        try:
+            memory = await open_memory(
+                database,
+                await _index(database, embedder),
+                embedder,
+                clock=clock_ms,
+                new_device=new_device(),
+                ontology=ontology_of(loaded),
+                trash_days=loaded.settings.trash_days,
+                no_model_reason=reason,
+            )
+            yield Runtime(memory, database, embedder, loaded)
+        finally:
+            if embedder is not None:
+                embedder.close()
+
+
+def make_folder(loaded: Loaded) -> None:
+    """Make the home and the database's folder. Raises DatabaseReadOnly."""
+    loaded.home.ensure()
+    folder = loaded.database.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DatabaseReadOnly(
+            f"The database's folder {folder} can't be made: {error.strerror or error}.",
+            "Choose another with SHOAL_DB or --db.",
+        ) from error
+
+
+def _embedder(loaded: Loaded, progress: Callable[[float], None] | None) -> tuple[FastembedEmbedder | None, str]:
+    settings = loaded.settings
+    try:
+        return open_embedder(settings.model, settings.model_dir, loaded.home.models, progress), ""
+    except ModelUnavailable as error:
+        return None, str(error)
+
+
+async def _index(database: ApswDatabase, embedder: FastembedEmbedder | None) -> "SqliteVecIndex | None":
+    if embedder is None:
+        return None
+    from shoal.local.vectors import SqliteVecIndex
+
+    return await SqliteVecIndex.open(database, embedder.fingerprint, embedder.dim)
