@@ -143,16 +143,16 @@ PRESETS: Final = {
         dim=384,
         pooling=Pooling.MEAN,
         window=256,
-        hub=HubSource("qdrant/all-MiniLM-L6-v2-onnx", "sentence-transformers/all-MiniLM-L6-v2"),
+        hub=HubSource("Qdrant/all-MiniLM-L6-v2-onnx", "sentence-transformers/all-MiniLM-L6-v2"),
     ),
     "bge-small-en": Descriptor(
         name="bge-small-en",
-        quantisation="fp32",
+        quantisation="as-listed",
         dim=384,
         pooling=Pooling.CLS,
         window=512,
         query_prefix="Represent this sentence for searching relevant passages: ",
-        hub=HubSource("qdrant/bge-small-en-v1.5-onnx-q", "BAAI/bge-small-en-v1.5"),
+        hub=HubSource("Qdrant/bge-small-en-v1.5-onnx-Q", "BAAI/bge-small-en-v1.5"),
     ),
 }
 """Models by the short name that a person writes. Prefixes are those of the model cards; none was measured here."""

