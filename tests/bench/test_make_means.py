@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-
 from bench.generic_text import LANGUAGES, load_pairs, load_passages, load_queries
 from bench.make_means import calibrate, centring_arrays
 from bench.vectors import unit
@@ -27,8 +26,8 @@ def test_after_centring_the_languages_means_coincide(vectors: dict[str, np.ndarr
     axes = arrays["axes"]
     assert axes.shape == (2, 8)
     assert np.allclose(axes @ axes.T, np.eye(2), atol=1e-5)
-    for language in vectors:
-        mean = vectors[language].mean(axis=0) - arrays["query"]
+    for of_language in vectors.values():
+        mean = of_language.mean(axis=0) - arrays["query"]
         assert np.abs(mean - (mean @ axes.T) @ axes).max() < 1e-4
 
 
