@@ -1,12 +1,17 @@
 """The real service on the fakes, with a clock that only goes forward."""
 
 import itertools
+import sys
+from pathlib import Path
 
 import apsw
 import pytest
 
 from shoal.core.fakes import FakeDatabase, FakeEmbedder, FakeVectorIndex
 from shoal.core.service import Memory, open_memory
+
+# The tests' shared clients (tests/api/faces.py) are imported from the root.
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 NOW_MS = 1_790_000_000_000
 """2026-09-21."""

@@ -24,6 +24,8 @@ _PROBLEMS_MAX: Final = 5
 """Problems named in one error; a model corrects a few at a time."""
 _VALUE_MAX_CHARS: Final = 60
 """Characters of a refused value that an error repeats."""
+_EXACT_MAX: Final = 2.0**53
+"""Whole numbers up to this are exact as floats."""
 _INTEGER: Final = re.compile(r"[+-]?\d{1,18}")
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _WANTED: Final = {
@@ -105,7 +107,7 @@ def _types(schema: Schema, defs: Schema) -> set[str]:
 def _loosened(value: Any, schema: Schema, defs: Schema) -> Any:
     if isinstance(value, str):
         value = _from_text(value, _types(schema, defs))
-    if isinstance(value, float) and value.is_integer() and _types(schema, defs) == {"integer"}:
+    if isinstance(value, float) and _types(schema, defs) == {"integer"} and _is_exact(value):
         return int(value)
     for leaf in _alternatives(schema, defs):
         if isinstance(value, dict) and "properties" in leaf:
@@ -139,6 +141,10 @@ def _from_text(text: str, types: set[str]) -> Any:
     if "boolean" in types and stripped.lower() in {"true", "false"}:
         return stripped.lower() == "true"
     return text
+
+
+def _is_exact(value: float) -> bool:
+    return value.is_integer() and abs(value) <= _EXACT_MAX
 
 
 def _container(stripped: str, text: str) -> Any:

@@ -112,8 +112,8 @@ STORE: Final = ToolDefinition(
     name="memory_store",
     title="Store a memory",
     description=(
-        "Remember a fact, decision, preference, lesson, event or how-to beyond this conversation. One idea each, worded"
-        " to be understood alone. Storing the same text twice is safe: it merges."
+        "Keep a fact, decision, preference, lesson, event or how-to beyond this conversation: one idea each, worded to"
+        " be understood alone. The same text again merges."
         ' Example: {"content": "Staging listens on port 8443", "type": "configuration", "tags": ["staging"]}'
     ),
     request=StoreRequest,
@@ -127,8 +127,8 @@ FIND: Final = ToolDefinition(
     name="memory_find",
     title="Search memories",
     description=(
-        "Search by meaning and words. Use it before answering what may depend on earlier work, people or preferences."
-        " Returns short rows, best first; memory_get reads whole texts."
+        "Search by meaning and words, before answering what may depend on earlier work, people or preferences."
+        " Gives short rows, best first; memory_get reads whole texts."
         ' Example: {"query": "which port does staging use", "time": "last month"}'
     ),
     request=FindRequest,
@@ -136,13 +136,14 @@ FIND: Final = ToolDefinition(
     hints=Hints(read_only=True, idempotent=True),
     scope=Scope.READ,
     handler=_find,
+    plain=frozenset({"min_score", "explain", "time_zone"}),
 )
 GET: Final = ToolDefinition(
     name="memory_get",
     title="Read memories",
     description=(
-        "Read memories whole by the ids that memory_find gave. Without ids, list them page by page with the filters of"
-        ' memory_find. Example: {"order": "updated", "tags": "staging"}'
+        "Read memories whole by the ids that memory_find gave; without ids, list them with its filters."
+        ' Example: {"order": "updated", "tags": "staging"}'
     ),
     request=GetRequest,
     answers=(GetAnswer,),
@@ -155,8 +156,8 @@ UPDATE: Final = ToolDefinition(
     name="memory_update",
     title="Change a memory",
     description=(
-        "Change a memory's type, tags, metadata or importance, archive it, or correct its text (the old one stays as"
-        ' superseded). Example: {"id": "9f86d081884c7d659a2feaa0c55ad015", "tags": {"add": ["verified"]}}'
+        "Change a memory, archive it, or correct its text: a new memory then supersedes it."
+        ' Example: {"id": "9f86d081884c7d659a2feaa0c55ad015", "tags": {"add": ["verified"]}}'
     ),
     request=UpdateRequest,
     answers=(UpdateAnswer,),
@@ -169,8 +170,8 @@ DELETE: Final = ToolDefinition(
     name="memory_delete",
     title="Delete memories",
     description=(
-        "Put memories into the trash (30 days) by ids or by the filters of memory_find. First call without confirm: the"
-        ' answer lists what would go. Example: {"tags": "draft", "confirm": true}'
+        "Put memories into the trash, by ids or by the filters of memory_find. First call without confirm: the answer"
+        ' lists what would go. Example: {"tags": "draft", "confirm": true}'
     ),
     request=DeleteRequest,
     answers=(DeleteAnswer,),

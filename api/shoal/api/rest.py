@@ -17,7 +17,7 @@ from fastapi import APIRouter, FastAPI, Request
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import Match
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from shoal.api.arguments import parse_json, validate, validate_query
@@ -100,8 +100,8 @@ def rest_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        routes=list(router.routes),
     )
-    app.include_router(router)
     app.add_api_route("/healthz", _health, response_model=None, responses={200: {"model": Health}})
     app.add_api_route("/openapi.json", _openapi, include_in_schema=False)
     app.add_api_route("/docs", _docs, include_in_schema=False)
@@ -250,8 +250,9 @@ async def _http_refused(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> list[str]:
-    fitting = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
-    return sorted({method for route in fitting for method in route.methods})
+    routes: list[Route] = request.app.routes
+    fitting = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in fitting for method in route.methods or ()})
 
 
 async def _failed(request: Request, _error: Exception) -> Response:

@@ -28,7 +28,7 @@ def compact_schema(model: type[BaseModel], plain: Collection[str] = (), without:
         if name not in without
     }
     properties = {name: _without_repeats(sub, properties) for name, sub in properties.items()}
-    return {**schema, "properties": properties}
+    return {**schema, "properties": properties, "additionalProperties": False}
 
 
 def answer_schema(*models: type[BaseModel]) -> Schema:
@@ -73,9 +73,10 @@ def _shorten(schema: Schema, defs: Mapping[str, Schema], answer: bool) -> Schema
         _put_alternatives(short, [_shorten(sub, defs, answer) for sub in schema["anyOf"]])
     if "properties" in schema:
         short["properties"] = {name: _shorten(sub, defs, answer) for name, sub in schema["properties"].items()}
+        # Answers stay open, so that a client with an older schema accepts newer fields; what is nested in a request
+        # is checked by the server, and only its root says so.
+        short.pop("additionalProperties", None)
         if answer:
-            # Nested answers stay open, so that a client with an older schema accepts newer fields.
-            short.pop("additionalProperties", None)
             short["required"] = [n for n in schema.get("required", []) if not _nullable(schema["properties"][n])]
     elif short.get("additionalProperties") in (True, {}) or _is_any(schema.get("additionalProperties"), defs):
         short.pop("additionalProperties")
@@ -122,5 +123,4 @@ def _without_repeats(schema: Schema, outer: Mapping[str, Schema]) -> Schema:
         for name, sub in cast("dict[str, Schema]", inner["properties"]).items()
         if name in required or outer.get(name) != sub
     }
-    open_item = {name: value for name, value in inner.items() if name != "additionalProperties"}
-    return {**schema, "items": {**open_item, "properties": kept}}
+    return {**schema, "items": {**inner, "properties": kept}}

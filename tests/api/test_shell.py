@@ -1,0 +1,196 @@
+"""What stands around every face."""
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+import pytest
+from tests.api.faces import BASE, EVERYONE, LOOPBACK, TOKENS, numbered, raw
+
+from shoal.api.context import context_of, one_memory
+from shoal.api.gate import HostRule
+from shoal.api.messages import Language
+from shoal.api.shell import NOBODY, Shell
+from shoal.core.service import Memory
+from shoal.schema.limits import BODY_MAX_BYTES
+
+JSON = ("content-type", "application/json")
+
+
+class Echo:
+    """A face that keeps what reached it."""
+
+    def __init__(self, fails: Exception | None = None, after_start: bool = False) -> None:
+        self.scope: dict[str, Any] = {}
+        self.body = b""
+        self._fails = fails
+        self._after_start = after_start
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.scope = scope
+        self.body = (await receive())["body"]
+        if self._fails is not None and not self._after_start:
+            raise self._fails
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        if self._fails is not None:
+            raise self._fails
+        await send({"type": "http.response.body", "body": b"echo"})
+
+
+def shell(memory: Memory, echo: Echo, gate: Any = EVERYONE, hosts: HostRule = LOOPBACK) -> Shell:
+    ticks = iter(range(100))
+    return Shell(echo, one_memory(memory), gate, hosts, frozenset({"/public"}), numbered(), lambda: float(next(ticks)))
+
+
+async def test_the_context_reaches_the_face(memory: Memory) -> None:
+    echo = Echo()
+    headers = [("accept-language", "zh-CN"), ("shoal-time-zone", "Asia/Tokyo"), ("authorization", "Bearer reader")]
+    await raw(shell(memory, echo, TOKENS), "GET", "/x", headers)
+    context = context_of(echo.scope)
+    assert context.memory is memory
+    assert (context.caller.client, context.caller.time_zone) == ("reader", "Asia/Tokyo")
+    assert (context.language, context.request_id) == (Language.CHINESE, "r1")
+
+
+async def test_a_request_id_is_kept_when_it_is_harmless(memory: Memory) -> None:
+    for given, kept in [("abc-1.2_3", "abc-1.2_3"), ("a b", "r1"), ("x" * 65, "r1"), ("a\nb", "r1"), ("", "r1")]:
+        _, headers, _ = await raw(shell(memory, Echo()), "GET", "/x", [("x-request-id", given)])
+        assert headers["x-request-id"] == kept
+
+
+async def test_every_answer_has_the_security_headers(memory: Memory) -> None:
+    for path_gate in (EVERYONE, TOKENS):
+        _, headers, _ = await raw(shell(memory, Echo(), path_gate), "GET", "/x")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+        assert headers["referrer-policy"] == "no-referrer"
+
+
+async def test_without_a_token_the_answer_is_401_with_a_challenge(memory: Memory) -> None:
+    echo = Echo()
+    status, headers, body = await raw(shell(memory, echo, TOKENS), "GET", "/x")
+    assert (status, headers["www-authenticate"]) == (401, "Bearer")
+    assert json.loads(body)["error"]["code"] == "unauthorized"
+    assert echo.scope == {}
+
+
+async def test_public_paths_are_served_as_nobody(memory: Memory) -> None:
+    echo = Echo()
+    status, _, _ = await raw(shell(memory, echo, TOKENS), "GET", "/public")
+    assert status == 200
+    assert context_of(echo.scope).caller == NOBODY
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ([("host", "evil.example")], 421, "host_not_allowed"),
+        ([("host", "127.0.0.1:8377.evil.example")], 421, "host_not_allowed"),
+        ([("origin", "https://evil.example")], 403, "origin_not_allowed"),
+        ([("shoal-time-zone", "Mars")], 422, "invalid_time"),
+        ([("content-length", "-5")], 400, "malformed_body"),
+        ([("content-length", "x")], 400, "malformed_body"),
+    ],
+)
+async def test_a_refused_request_never_reaches_the_face(
+    memory: Memory, headers: list[tuple[str, str]], status: int, code: str
+) -> None:
+    echo = Echo()
+    got, _, body = await raw(shell(memory, echo), "POST", "/x", [JSON, *headers], [b"{}"])
+    error = json.loads(body)["error"]
+    assert (got, error["code"], error["request_id"]) == (status, code, "r1")
+    assert error["message"] and error["mend"]
+    assert echo.scope == {}
+
+
+async def test_a_body_over_the_limit_is_refused_by_its_declared_and_by_its_real_length(memory: Memory) -> None:
+    big = b"x" * (BODY_MAX_BYTES + 1)
+    for headers, chunks in [
+        ([("content-length", str(len(big)))], [b""]),
+        ([], [big]),
+        ([], [big[: BODY_MAX_BYTES // 2]] * 3),
+        ([("content-length", "5")], [big]),
+    ]:
+        status, _, body = await raw(shell(memory, Echo()), "POST", "/x", [JSON, *headers], chunks)
+        assert (status, json.loads(body)["error"]["limit"]) == (413, BODY_MAX_BYTES)
+
+
+async def test_a_body_in_pieces_reaches_the_face_whole(memory: Memory) -> None:
+    echo = Echo()
+    await raw(shell(memory, echo), "POST", "/x", [JSON], [b'{"a"', b": 1", b"}"])
+    assert echo.body == b'{"a": 1}'
+    limit = b"x" * BODY_MAX_BYTES
+    status, _, _ = await raw(shell(memory, echo), "POST", "/x", [JSON], [limit])
+    assert (status, len(echo.body)) == (200, BODY_MAX_BYTES)
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+async def test_a_body_that_is_not_declared_as_json_is_refused(memory: Memory, kind: str) -> None:
+    status, _, body = await raw(shell(memory, Echo()), "POST", "/x", [("content-type", kind)], [b"{}"])
+    assert (status, json.loads(body)["error"]["code"]) == (415, "unsupported_media_type")
+
+
+async def test_json_with_a_charset_is_json(memory: Memory) -> None:
+    kind = ("content-type", "Application/JSON; charset=utf-8")
+    assert (await raw(shell(memory, Echo()), "POST", "/x", [kind], [b"{}"]))[0] == 200
+
+
+async def test_a_fault_is_told_without_its_details_and_logged(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    status, _, body = await raw(shell(memory, Echo(ValueError("secret"))), "GET", "/x")
+    assert (status, json.loads(body)["error"]["code"]) == (500, "internal_error")
+    assert b"secret" not in body
+    assert "request r1 failed" in caplog.text
+
+
+async def test_a_fault_in_the_middle_of_an_answer_ends_it(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    status, _, body = await raw(shell(memory, Echo(ValueError("late"), after_start=True)), "GET", "/x")
+    assert (status, body) == (200, b"")
+    assert "late" in caplog.text
+
+
+async def test_the_access_log_has_no_contents(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "shoal.access"):
+        headers = [JSON, ("authorization", "Bearer writer")]
+        await raw(shell(memory, Echo(), TOKENS), "POST", "/x", headers, [b'{"content": "secret"}'], "q=secret")
+    assert len(caplog.records) == 1
+    assert caplog.records[0].shoal == {  # type: ignore[attr-defined]  # set by `extra`
+        "method": "POST",
+        "route": "-",
+        "status": 200,
+        "duration_ms": 1000.0,
+        "client": "writer",
+        "request_id": "r1",
+    }
+    assert "secret" not in caplog.text
+
+
+async def test_listed_origins_may_read_and_others_not(memory: Memory) -> None:
+    for origin, allowed in [("https://app.example.com", True), (BASE, False)]:
+        _, headers, _ = await raw(shell(memory, Echo()), "GET", "/x", [("origin", origin)])
+        assert (headers.get("access-control-allow-origin") == origin) is allowed
+        assert headers["vary"] == "Origin"
+
+
+async def test_a_preflight_needs_no_token_and_tells_only_listed_origins(memory: Memory) -> None:
+    asks = ("access-control-request-method", "POST")
+    for origin, allowed in [("https://app.example.com", True), (BASE, False)]:
+        echo = Echo()
+        got, headers, _ = await raw(shell(memory, echo, TOKENS), "OPTIONS", "/x", [("origin", origin), asks])
+        assert got == 204
+        assert ("access-control-allow-methods" in headers) is allowed
+        assert ("access-control-allow-origin" in headers) is allowed
+        assert echo.scope == {}
+    assert (await raw(shell(memory, Echo()), "OPTIONS", "/x", [("origin", "https://evil.example"), asks]))[0] == 403
+
+
+async def test_requests_share_nothing(memory: Memory) -> None:
+    ids = await asyncio.gather(*(_served_id(memory, n) for n in range(20)))
+    assert ids == [f"id-{n}" for n in range(20)]
+
+
+async def _served_id(memory: Memory, n: int) -> str:
+    echo = Echo()
+    _, headers, _ = await raw(shell(memory, echo), "GET", "/x", [("x-request-id", f"id-{n}")])
+    assert context_of(echo.scope).request_id == headers["x-request-id"]
+    return headers["x-request-id"]
