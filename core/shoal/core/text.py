@@ -123,8 +123,8 @@ def _extra_words(folded: str) -> Iterator[str]:
     if _HUMP.search(folded):
         for word in _CAMEL.findall(folded):
             yield from (part for part in _CAMEL_PART.findall(word) if len(part) > 1)
-    for name in _SYMBOL_NAME.findall(folded):
-        yield _SYMBOL_NAMES[name.lower()]
+    if "++" in folded or "#" in folded or ".net" in folded.lower():  # far cheaper than the pattern
+        yield from (_SYMBOL_NAMES[name.lower()] for name in _SYMBOL_NAME.findall(folded))
 
 
 class _Term(NamedTuple):
@@ -174,7 +174,12 @@ def match_query(text: str) -> str | None:
     The terms are quoted and joined by OR, so nothing in the text acts as FTS5 syntax. Function words are left
     out while others remain. Joined words (foo_bar.py) also count as a phrase, which ranks the exact name first.
     """
-    return " OR ".join(f'"{term.text}"' for term in _query_terms(text)) or None
+    return " OR ".join(match_terms(text)) or None
+
+
+def match_terms(text: str) -> tuple[str, ...]:
+    """Return the terms of `match_query` one by one, each a MATCH expression."""
+    return tuple(f'"{term.text}"' for term in _query_terms(text))
 
 
 def terms(text: str) -> tuple[str, ...]:

@@ -65,6 +65,9 @@ PARTS_OF_DAY: Final = {
 }  # fmt: skip
 """Local hours, from and to; a night ends at five in the morning."""
 
+NOT_A_MEAL: Final = "(?![饭餐宴])"
+"""今天晚饭 is today's dinner, not tonight."""
+
 _N: Final = r"(?:[0-9]{1,3}|[零〇一二两三四五六七八九十百千]{1,7})"
 _AMOUNT: Final = (
     rf"(?P<amount>{_N}|[几数半])_"
@@ -239,7 +242,7 @@ _ONE_DAY: Final = (
     ),
     Rule(_words(f"(?P<name>{_NOT_IN_WORD}明[天日])"), _named_day, is_day=True),
     Rule(
-        _words(f"(?P<name>[今昨]|{_NOT_IN_WORD}明|(?<![目以之当])前)(?P<part>早上|晚上|早|晨|晚|夜)"),
+        _words(f"(?P<name>[今昨]|{_NOT_IN_WORD}明|(?<![目以之当])前)(?P<part>早上|晚上|早|晨|晚|夜){NOT_A_MEAL}"),
         _short_day,
         is_day=True,
     ),

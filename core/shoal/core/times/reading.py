@@ -78,7 +78,7 @@ _PAIRING: Final = frozenset(("between", "从", "在"))
 
 _PART_OF_DAY: Final = re.compile(
     r"\s+(?:in the |at )?(?P<english>" + "|".join(english.PARTS_OF_DAY) + r")(?![a-z0-9_])"
-    r"|\s*的?(?P<chinese>" + "|".join(sorted(chinese.PARTS_OF_DAY, key=len, reverse=True)) + ")"
+    r"|\s*的?(?P<chinese>" + "|".join(sorted(chinese.PARTS_OF_DAY, key=len, reverse=True)) + ")" + chinese.NOT_A_MEAL
 )
 _AMBIGUOUS_MONTHS: Final = frozenset(("may", "march", "mar"))
 
