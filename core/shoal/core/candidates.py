@@ -5,69 +5,101 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-from shoal.core.times import TimeRange
-
 from shoal.core.cells import compact_json
 from shoal.core.context import Context
 from shoal.core.filters import condition
 from shoal.core.protocols import Filter, SqlValue, Vector
-from shoal.core.ranking import LABEL_HITS, REACH, TERM_HITS, VECTOR_HITS, Candidate
+from shoal.core.ranking import (
+    LABEL_HITS,
+    NO_EVIDENCE,
+    REACH,
+    TERM_HITS,
+    VECTOR_HITS,
+    Candidate,
+    Evidence,
+    TermHit,
+    term_evidence,
+)
 from shoal.core.rows import cell_value
+from shoal.core.times import TimeRange
 from shoal.schema.limits import PASSAGES_MAX
 
 TIME_HITS: Final = 50
 """Newest memories to fetch from the time that a query names."""
+_IN_TIME: Final = -1
+"""Stands where a term's number does, in the row of the memories of that time."""
 
 
 @dataclass(slots=True)
-class Hits:
-    """What the channels found of one memory."""
+class WordHits:
+    """What the words of a query found."""
 
-    terms: dict[int, float] = field(default_factory=dict[int, float])
-    labels: dict[int, float] = field(default_factory=dict[int, float])
-    similarity: float | None = None
-    passage: int = 0
-    """The passage that says most: the best by words, else the nearest."""
+    terms: dict[int, dict[int, float]] = field(default_factory=dict[int, dict[int, float]])
+    """rid -> term number -> bm25."""
+    labels: dict[int, dict[int, float]] = field(default_factory=dict[int, dict[int, float]])
+    in_time: list[int] = field(default_factory=list[int])
+    """Newest memories of the time that the query names."""
+    passages: dict[int, int] = field(default_factory=dict[int, int])
+    """rid -> the passage that says most."""
 
 
-def _term_hits(table: str, rid: str, key: str, condition_sql: str, limit: int) -> str:
+@dataclass(slots=True)
+class VectorHits:
+    """What the meaning of a query found."""
+
+    similarities: dict[int, float] = field(default_factory=dict[int, float])
+    """rid -> cosine of the nearest passage with any of the query's vectors."""
+    passages: dict[int, int] = field(default_factory=dict[int, int])
+    """rid -> that passage."""
+
+
+def _best_of_term(table: str, rid: str, where: str, limit: int) -> str:
     """Return SQL for a term's best rows as JSON [[key, bm25], ...]; FTS5 sorts, so the filter runs until full."""
     return (
-        f"(select json_group_array(json_array(x.key, x.score)) from ("
-        f"select {key} as key, -f.rank as score from {table} f cross join record r on r.rid = {rid}"
-        f" where f.{table} match t.value and {condition_sql} order by f.rank limit {limit}) x)"
+        "(select json_group_array(json_array(x.key, x.score)) from ("
+        f"select f.rowid as key, -f.rank as score from {table} f cross join record r on r.rid = {rid}"
+        f" where f.{table} match t.value and {where} order by f.rank limit {limit}) x)"
     )
 
 
 async def by_words(
-    context: Context, terms: Sequence[str], where: Filter, mentioned: TimeRange | None
-) -> dict[int, Hits]:
-    """Return hits by rid for each term, and the newest memories of the time that the query names."""
+    context: Context, expressions: Sequence[str], where: Filter, mentioned: TimeRange | None
+) -> WordHits:
+    """Return the best hits of each MATCH expression, and the newest memories of the time that the query names."""
     sql, params = condition(where, "r")
-    content = _term_hits("content_fts", f"f.rowid / {PASSAGES_MAX}", "f.rowid", sql, TERM_HITS)
-    labels = _term_hits("label_fts", "f.rowid", "f.rowid", sql, LABEL_HITS)
+    content = _best_of_term("content_fts", f"f.rowid / {PASSAGES_MAX}", sql, TERM_HITS)
+    labels = _best_of_term("label_fts", "f.rowid", sql, LABEL_HITS)
     query = f"select t.key as term, {content} as content, {labels} as labels from json_each(?) t"
-    values: list[SqlValue] = [*params, *params, compact_json([f'"{term}"' for term in terms])]
+    values: list[SqlValue] = [*params, *params, compact_json(expressions)]
     if mentioned is not None:
         query += (
-            " union all select -1, (select json_group_array(json_array(x.rid, 0)) from (select r.rid from record r"
-            f" where {sql} and r.occurred_at >= ? and r.occurred_at < ? order by r.occurred_at desc"
-            f" limit {TIME_HITS}) x), '[]'"
+            f" union all select {_IN_TIME}, (select json_group_array(json_array(x.rid, 0)) from"
+            f" (select r.rid from record r where {sql} and r.occurred_at >= ? and r.occurred_at < ?"
+            f" order by r.occurred_at desc limit {TIME_HITS}) x), '[]'"
         )
         values += [*params, mentioned.since_ms, mentioned.until_ms]
-    hits: dict[int, Hits] = {}
+    return _word_hits(await context.database.query(query, values))
+
+
+def _word_hits(rows: Sequence[Mapping[str, SqlValue]]) -> WordHits:
+    hits = WordHits()
+    content: list[TermHit] = []
+    labels: list[TermHit] = []
     best: dict[int, float] = {}
-    for row in await context.database.query(query, values):
+    for row in rows:
         term = cast("int", row["term"])
-        for key, score in _pairs(row["content"]):
-            rid, passage = (key, 0) if term < 0 else divmod(key, PASSAGES_MAX)
-            hit = hits.setdefault(rid, Hits())
-            if term >= 0:
-                hit.terms[term] = max(score, hit.terms.get(term, 0.0))
-            if score > best.get(rid, 0.0):
-                best[rid], hit.passage = score, passage
-        for rid, score in _pairs(row["labels"]):
-            hits.setdefault(rid, Hits()).labels[term] = score
+        pairs = _pairs(row["content"])
+        if term == _IN_TIME:
+            hits.in_time = [rid for rid, _ in pairs]
+            continue
+        for key, bm25 in pairs:
+            rid, passage = divmod(key, PASSAGES_MAX)
+            content.append(TermHit(term, rid, bm25))
+            if bm25 > best.get(rid, 0.0):
+                best[rid], hits.passages[rid] = bm25, passage
+        labels += [TermHit(term, rid, bm25) for rid, bm25 in _pairs(row["labels"])]
+    hits.terms = term_evidence(content, TERM_HITS)
+    hits.labels = term_evidence(labels, LABEL_HITS)
     return hits
 
 
@@ -75,18 +107,26 @@ def _pairs(value: object) -> list[tuple[int, float]]:
     return [(int(key), float(score)) for key, score in json.loads(cast("str", value))]
 
 
-async def by_vectors(context: Context, vectors: Sequence[Vector], where: Filter, hits: dict[int, Hits]) -> None:
-    """Add to `hits` the passages nearest to any of the query's vectors."""
+async def by_vectors(context: Context, vectors: Sequence[Vector], where: Filter) -> VectorHits:
+    """Return the memories nearest to any of the query's vectors."""
+    hits = VectorHits()
     if context.index is None:
-        return
+        return hits
     for vector in vectors:
         for key, similarity in await context.index.search(vector, VECTOR_HITS, where):
             rid, passage = divmod(key, PASSAGES_MAX)
-            hit = hits.setdefault(rid, Hits())
-            if hit.similarity is None or similarity > hit.similarity:
-                hit.similarity = similarity
-                if not hit.terms:
-                    hit.passage = passage
+            if similarity > hits.similarities.get(rid, -2.0):
+                hits.similarities[rid], hits.passages[rid] = similarity, passage
+    return hits
+
+
+def evidence(words: WordHits, vectors: VectorHits) -> dict[int, Evidence]:
+    """Return what is known of each memory that was found, by rid."""
+    rids = dict.fromkeys((*words.terms, *words.labels, *vectors.similarities))
+    return {
+        rid: Evidence(words.terms.get(rid, {}), words.labels.get(rid, {}), vectors.similarities.get(rid))
+        for rid in rids
+    }
 
 
 _ROWS: Final = f"""
@@ -103,25 +143,20 @@ from (
 where """
 
 
-async def rows_of(context: Context, hits: Mapping[int, Hits], where: Filter) -> list[Candidate]:
-    """Return the hits, and their neighbours in the conversation, that pass the filter, ready to rank."""
+async def rows_of(
+    context: Context, rids: Sequence[int], found: Mapping[int, Evidence], where: Filter
+) -> list[Candidate]:
+    """Return these memories, and their neighbours in the conversation, that pass the filter, ready to rank."""
     sql, params = condition(where, "r")
-    rids = compact_json(list(hits))
-    nothing = Hits()
-    candidates: list[Candidate] = []
-    for row in await context.database.query(_ROWS + sql, (rids, rids, *params)):
-        rid = cast("int", row["rid"])
-        hit = hits.get(rid, nothing)
-        candidates.append(
-            Candidate(
-                rid=rid,
-                occurred_ms=cast("int", row["occurred_at"]),
-                terms=hit.terms,
-                labels=hit.labels,
-                similarity=hit.similarity,
-                conversation=cast("str | None", row["conversation"]),
-                position=cast("int | None", row["position"]),
-                superseded=row["superseded"] is not None,
-            )
+    wanted = compact_json(rids)
+    return [
+        Candidate(
+            rid=cast("int", row["rid"]),
+            evidence=found.get(cast("int", row["rid"]), NO_EVIDENCE),
+            occurred_ms=cast("int", row["occurred_at"]),
+            conversation=cast("str | None", row["conversation"]),
+            position=cast("int | None", row["position"]),
+            superseded=row["superseded"] is not None,
         )
-    return candidates
+        for row in await context.database.query(_ROWS + sql, (wanted, wanted, *params))
+    ]

@@ -1,26 +1,25 @@
 """Find: words and vectors, the conversation around them, and the time that a query names; short rows, best first."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Final, cast
 
-from shoal.core.times import TimeMention, find, iso
-
 from shoal.core.caller import Caller, Scope
-from shoal.core.candidates import Hits, by_vectors, by_words, rows_of
+from shoal.core.candidates import VectorHits, by_vectors, by_words, evidence, rows_of
 from shoal.core.cells import compact_json
 from shoal.core.context import Context, bounded
 from shoal.core.criteria import filter_of
 from shoal.core.filters import condition
 from shoal.core.passages import snippet, split
-from shoal.core.protocols import Filter, Role, Row, Vector
-from shoal.core.ranking import Query, Ranked, rank
-from shoal.core.reading import edges_of
-from shoal.core.rows import STATE_NAMES, WHOLE, json_list
-from shoal.core.text import normalise, terms
-from shoal.schema.errors import ModelError, OutOfRange
+from shoal.core.protocols import Filter, Role, Row
+from shoal.core.ranking import Query, Ranked, rank, shortlist
+from shoal.core.reading import NEWEST, edges_of
+from shoal.core.rows import STATE_NAMES, WHOLE, json_list, page_of_rows
+from shoal.core.text import match_terms, normalise, terms
+from shoal.core.times import TimeMention, find, iso
+from shoal.schema.errors import EmptyContent, ModelError, OutOfRange
 from shoal.schema.limits import FIND_MAX, QUERY_MAX_CHARS
 from shoal.schema.models import FindAnswer, FindRequest, Found, Note, NoteCode
 from shoal.schema.sql import State
@@ -43,9 +42,9 @@ class _Search:
     """A query as it was understood."""
 
     text: str
-    terms: tuple[str, ...]
+    words: str
+    """The text without the time that it names."""
     mention: TimeMention | None
-    where: Filter
     now_ms: int
 
 
@@ -59,33 +58,45 @@ async def search(
     if not 0 <= request.min_score <= 1:
         raise OutOfRange(f"min_score is {request.min_score}.", "Use 0 to 1.", field="min_score")
     where = await filter_of(context, request, caller, archived=request.include_archived)
-    if not request.query.strip():
+    text = _text(request, notes)
+    if not text:
         return await _newest(context, request, where, limit, notes)
-    found = _understand(context, request, caller, where, notes)
-    hits, vectors = await asyncio.gather(
-        by_words(
-            context,
-            found.terms if Channel.LEXICAL in channels else (),
-            where,
-            None if found.mention is None else found.mention.range,
-        ),
-        _vectors(context, found.text, notes) if Channel.VECTOR in channels else _no_vectors(),
+    found = _understand(context, request, caller, text, notes)
+    expressions = match_terms(found.words) if Channel.LEXICAL in channels else ()
+    within = None if found.mention is None else found.mention.range
+    words, vectors = await asyncio.gather(
+        by_words(context, expressions, where, within),
+        _by_meaning(context, found.text, where, notes) if Channel.VECTOR in channels else _nothing(),
     )
-    await by_vectors(context, vectors, where, hits)
-    candidates = await rows_of(context, hits, where)
-    ranked = rank(candidates, _query(context, found))
-    best = [one for one in ranked[:limit] if one.score >= request.min_score]
-    return FindAnswer(
-        results=await _rows(context, request, found, best, hits), total_considered=len(candidates), notes=notes
+    known = evidence(words, vectors)
+    query = Query(
+        terms_n=len(expressions),
+        now_ms=found.now_ms,
+        calibration=None if context.embedder is None else context.embedder.calibration,
+        since_ms=None if within is None else within.since_ms,
+        until_ms=None if within is None else within.until_ms,
     )
+    rids = dict.fromkeys((*shortlist(known, query), *words.in_time))
+    candidates = await rows_of(context, list(rids), known, where)
+    best = [one for one in rank(candidates, query)[:limit] if one.score >= request.min_score]
+    results = await _rows(context, request, found, best, vectors.passages | words.passages)
+    return FindAnswer(results=results, total_considered=len(known), notes=notes)
 
 
-def _understand(context: Context, request: FindRequest, caller: Caller, where: Filter, notes: list[Note]) -> _Search:
-    text = normalise(request.query[:QUERY_MAX_CHARS])
+def _text(request: FindRequest, notes: list[Note]) -> str:
+    """Return the query as texts are stored, empty when nothing in it can be seen. Raises InvalidText."""
+    try:
+        text = normalise(request.query[:QUERY_MAX_CHARS])
+    except EmptyContent:
+        return ""
     if len(request.query) > QUERY_MAX_CHARS:
         notes.append(
             Note(code=NoteCode.TRUNCATED, message=f"Only {QUERY_MAX_CHARS} characters of the query were read.")
         )
+    return text
+
+
+def _understand(context: Context, request: FindRequest, caller: Caller, text: str, notes: list[Note]) -> _Search:
     now = context.clock()
     mention = find(text, now, request.time_zone or caller.time_zone)
     words = text
@@ -93,47 +104,35 @@ def _understand(context: Context, request: FindRequest, caller: Caller, where: F
         words = f"{text[: mention.start]} {text[mention.end :]}"
         since, until = iso(mention.range.since_ms), iso(mention.range.until_ms)
         notes.append(Note(code=NoteCode.TIME, message=f"{mention.text!r} prefers {since} to {until}."))
-    return _Search(text, terms(words), mention, where, now)
+    return _Search(text, words, mention, now)
 
 
-def _query(context: Context, found: _Search) -> Query:
-    within = None if found.mention is None else found.mention.range
-    return Query(
-        terms_n=len(found.terms),
-        now_ms=found.now_ms,
-        calibration=None if context.embedder is None else context.embedder.calibration,
-        since_ms=None if within is None else within.since_ms,
-        until_ms=None if within is None else within.until_ms,
-    )
-
-
-async def _vectors(context: Context, text: str, notes: list[Note]) -> Sequence[Vector]:
-    """Return the query's vectors: of the whole, and of its last line where it has several (a dialogue so far)."""
+async def _by_meaning(context: Context, text: str, where: Filter, notes: list[Note]) -> VectorHits:
+    """Search with the query's vector, and with its last line's where it has several (a dialogue so far)."""
     if context.embedder is None or context.index is None:
-        return []
+        return VectorHits()
     last = text.rsplit("\n", 1)[-1].strip()
     try:
-        return await context.embedder.embed([text] if last == text else [text, last], Role.QUERY)
+        vectors = await context.embedder.embed([text] if last == text else [text, last], Role.QUERY)
     except ModelError as error:
         notes.append(Note(code=NoteCode.LEXICAL_ONLY, message=f"Only words were searched: {error}"))
-        return []
+        return VectorHits()
+    return await by_vectors(context, vectors, where)
 
 
-async def _no_vectors() -> Sequence[Vector]:
-    return []
+async def _nothing() -> VectorHits:
+    return VectorHits()
 
 
 async def _newest(context: Context, request: FindRequest, where: Filter, limit: int, notes: list[Note]) -> FindAnswer:
     sql, params = condition(where, "r")
-    rows = await context.database.query(
-        f"select {WHOLE} from record r where {sql} order by r.occurred_at desc, r.rid desc limit ?", (*params, limit)
-    )
+    rows = await context.database.query(page_of_rows(sql, NEWEST), (*params, limit, 0))
     results = await _with_edges(context, request, [_found(context, row, 0.0, ["newest"], "", ()) for row in rows])
     return FindAnswer(results=results, total_considered=len(rows), notes=notes)
 
 
 async def _rows(
-    context: Context, request: FindRequest, found: _Search, best: Sequence[Ranked], hits: dict[int, Hits]
+    context: Context, request: FindRequest, found: _Search, best: Sequence[Ranked], passages: Mapping[int, int]
 ) -> list[Found]:
     """Return results with their texts; one that went away meanwhile is left out."""
     rows = await context.database.query(
@@ -141,22 +140,23 @@ async def _rows(
         (compact_json([one.rid for one in best]),),
     )
     by_rid = {cast("int", row["rid"]): row for row in rows if row["state"] in STATE_NAMES}
+    looked_for = terms(found.words)
     results: list[Found] = []
     for one in best:
         row = by_rid.get(one.rid)
         if row is not None:
-            passage = _best_passage(cast("str", row["content"]), hits.get(one.rid))
-            result = _found(context, row, one.score, _why(one, row, found), passage, found.terms)
+            passage = _best_passage(cast("str", row["content"]), passages.get(one.rid, 0))
+            result = _found(context, row, one.score, _why(one, row, found), passage, looked_for)
             results.append(result.model_copy(update={"explain": _explain(one)}) if request.explain else result)
     return await _with_edges(context, request, results)
 
 
-def _best_passage(content: str, hit: Hits | None) -> str:
-    """Return the passage that was found; the whole content where it is one."""
-    if hit is None or not hit.passage:
+def _best_passage(content: str, number: int) -> str:
+    """Return the passage that was found; short content is one."""
+    if not number:
         return content
     passages = split(content)
-    return passages[hit.passage].text if hit.passage < len(passages) else content
+    return passages[number].text if number < len(passages) else content
 
 
 def _found(context: Context, row: Row, score: float, why: list[str], passage: str, query_terms: Sequence[str]) -> Found:
