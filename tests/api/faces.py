@@ -1,14 +1,19 @@
 """Clients of the faces, in this process."""
 
 import itertools
+import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import httpx2
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from shoal.api.context import one_memory
 from shoal.api.gate import BearerGate, Gate, HostRule, OpenGate, token_hash
+from shoal.api.mcp import mcp_app
 from shoal.api.rest import rest_app
 from shoal.core.caller import Caller, Scope
 from shoal.core.service import Memory
@@ -89,3 +94,35 @@ async def raw(
     await app(scope, receive, send)
     body = b"".join(message.get("body", b"") for message in sent[1:])
     return sent[0]["status"], {k.decode(): v.decode() for k, v in sent[0]["headers"]}, body
+
+
+def mcp_of(memory: Memory, gate: Gate = EVERYONE, profile: str = "default") -> Any:
+    return mcp_app(one_memory(memory), gate, LOOPBACK, version="0.1.0", profile=profile, new_id=numbered())
+
+
+@asynccontextmanager
+async def mcp_client(app: Any, mode: str = "auto", path: str = "/mcp", **headers: str) -> AsyncIterator[Client]:
+    """An MCP client over HTTP: `auto` speaks 2026-07-28, `legacy` 2025-11-25."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with (
+        httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url=BASE, headers=named) as http,
+        Client(streamable_http_client(BASE + path, http_client=http), mode=mode) as client,
+    ):
+        yield client
+
+
+def told(result: Any) -> dict[str, Any]:
+    """Return the answer of a tool call, which stands in it twice."""
+    assert not result.is_error, result.content[0].text
+    assert json.loads(result.content[0].text) == result.structured_content
+    return result.structured_content
+
+
+def refusal(result: Any, code: str) -> dict[str, Any]:
+    """Return the error of a tool call."""
+    assert result.is_error
+    error = json.loads(result.content[0].text)
+    assert error["code"] == code, error
+    assert error["message"]
+    assert error["mend"]
+    return error
