@@ -77,7 +77,8 @@ def listen(host: str, port: int, chosen: bool) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     reason = ""
     for candidate in (port,) if chosen else (port, 0):
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        # With the protocol named, asyncio turns Nagle off; else answers wait 40 ms for the client's delayed ACK.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         if os.name != "nt":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -110,8 +111,10 @@ class _Daemon:
             self._loaded.settings.port,
             self._loaded.port_is_chosen,
         )
+        loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._stopping.set)
+            # Not loop.add_signal_handler, which Windows doesn't have.
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._stopping.set))
         with listener:
             async with open_runtime(self._loaded) as runtime:
                 record = self._record(listener)
