@@ -24,6 +24,8 @@ YIELD_MAX_S: Final = 1.0
 RETRY_MIN_S: Final = 2.0
 RETRY_MAX_S: Final = 300.0
 TRASH_EVERY_S: Final = 3600.0
+IDLE_CHECK_S: Final = 1.0
+"""How often to look again when the limit is over but vectors are still being made."""
 RESTART_S: Final = 60.0
 """A job that failed in an unforeseen way starts again after this long."""
 
@@ -109,7 +111,7 @@ async def empty_trash(memory: Memory) -> None:
 async def end_when_idle(memory: Memory, activity: Activity, idle_limit_s: float, stop: Callable[[], None]) -> None:
     """Stop the daemon once it has had no request for the limit and nothing is left to embed."""
     while True:
-        await asyncio.sleep(max(0.05, idle_limit_s - activity.idle_s()))
+        await asyncio.sleep(max(IDLE_CHECK_S, idle_limit_s - activity.idle_s()))
         if activity.idle_s() >= idle_limit_s and not await _can_embed(memory):
             log.info("nobody has called for %.0f s; ending", idle_limit_s)
             stop()

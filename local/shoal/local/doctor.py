@@ -18,7 +18,7 @@ from shoal.local.database import ApswDatabase
 from shoal.local.embedding import choose
 from shoal.local.home import Home, alive, read_record
 from shoal.local.keeping import newest_backup
-from shoal.local.settings import Loaded, load, masked
+from shoal.local.settings import NO_MODEL, Loaded, load, masked
 from shoal.schema.errors import InvalidSettings, ModelUnavailable, ShoalError, StorageError
 from shoal.schema.limits import PASSAGES_MAX
 
@@ -37,9 +37,9 @@ _COUNTS: Final = {
       and not exists (select 1 from label_fts_docsize d where d.id = r.rid)""",
     "stray_labels": """select count(*) from label_fts_docsize d where not exists (
       select 1 from record r where r.rid = d.id and r.init is not null)""",
-    "wanting_a_vector": "select count(*) from record where want > 0",
 }
 _VECTOR_COUNTS: Final = {
+    "wanting_a_vector": "select count(*) from record where want > 0",
     "without_vector": f"""select count(*) from record r where r.class = 'memory' and r.init is not null
       and r.state in (1, 2) and r.want = 0 and not exists (
         select 1 from vector v where v.key between r.rid * {PASSAGES_MAX}
@@ -207,8 +207,10 @@ async def _indexes(loaded: Loaded, database: ApswDatabase) -> list[Finding]:
     if "record" not in tables:
         return [Finding(Level.OK, "indexes", "the database is empty")]
     counts = {name: await _count(database, sql) for name, sql in _COUNTS.items()}
+    fingerprint = _fingerprint(loaded)
+    if fingerprint is not None:
+        counts["wanting_a_vector"] = await _count(database, _VECTOR_COUNTS["wanting_a_vector"])
     if "vector" in tables:
-        fingerprint = _fingerprint(loaded)
         if fingerprint is not None:
             counts["without_vector"] = await _count(database, _VECTOR_COUNTS["without_vector"], fingerprint)
         counts["stray_vectors"] = await _count(database, _VECTOR_COUNTS["stray_vectors"])
@@ -227,7 +229,7 @@ def _judge(counts: dict[str, int]) -> list[Finding]:
         text = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in strays.items())
         mend = "They are found by no search. Please report this."
         found.append(Finding(Level.WARNING, "indexes", text, mend, counts))
-    waiting = counts["wanting_a_vector"] + counts.get("without_vector", 0)
+    waiting = counts.get("wanting_a_vector", 0) + counts.get("without_vector", 0)
     if waiting:
         text = f"{waiting} memories have no vector yet and are found by their words only"
         found.append(Finding(Level.WARNING, "vectors", text, "A running daemon makes them: shoal serve", counts))
@@ -243,6 +245,8 @@ async def _count(database: ApswDatabase, sql: str, *params: str) -> int:
 
 def _model(loaded: Loaded) -> Finding:
     settings = loaded.settings
+    if settings.model == NO_MODEL:
+        return Finding(Level.OK, "model", "turned off by the setting `model`; searches use words only")
     try:
         choice = choose(settings.model, settings.model_dir, loaded.home.models)
     except ModelUnavailable as error:
@@ -256,6 +260,8 @@ def _model(loaded: Loaded) -> Finding:
 def _fingerprint(loaded: Loaded) -> str | None:
     from shoal.local.embedding import open_embedder
 
+    if loaded.settings.model == NO_MODEL:
+        return None
     try:
         embedder = open_embedder(loaded.settings.model, loaded.settings.model_dir, loaded.home.models)
     except ModelUnavailable:

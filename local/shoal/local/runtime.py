@@ -12,7 +12,7 @@ from shoal.core.migrate import migrate
 from shoal.core.service import Memory, open_memory
 from shoal.local.database import ApswDatabase
 from shoal.local.embedding import FastembedEmbedder, open_embedder
-from shoal.local.settings import Loaded
+from shoal.local.settings import NO_MODEL, Loaded
 from shoal.local.zone import machine_zone
 from shoal.schema.errors import DatabaseReadOnly, ModelUnavailable
 from shoal.schema.ontology import Ontology
@@ -96,6 +96,8 @@ def make_folder(loaded: Loaded) -> None:
 
 def _embedder(loaded: Loaded, progress: Callable[[float], None] | None) -> tuple[FastembedEmbedder | None, str]:
     settings = loaded.settings
+    if settings.model == NO_MODEL:
+        return None, "the setting `model` turns it off."
     try:
         return open_embedder(settings.model, settings.model_dir, loaded.home.models, progress), ""
     except ModelUnavailable as error:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -11,11 +11,14 @@ from typing import Any, Final, NamedTuple, cast
 from pydantic import ValidationError
 
 from shoal.schema.errors import InvalidInput, NotFound, UnknownType
+from shoal.schema.limits import BODY_MAX_BYTES
 from shoal.schema.models import StoreAnswer, StoreBatchAnswer, StoreItem, StoreRequest, StoreStatus
 from shoal.schema.ontology import Ontology
 
 SEED_BATCH: Final = 50
 """Memories in one store call: small enough for a progress bar to move."""
+SEED_BATCH_BYTES: Final = BODY_MAX_BYTES // 4
+"""Bytes of content in one store call; the rest is for tags, metadata and JSON's escapes."""
 SOURCE: Final = "seed"
 DEFAULT: Final = "default"
 """The word for the memories that are shipped."""
@@ -73,8 +76,7 @@ async def plant(
     A memory that the service refuses is skipped with a warning, as a bad line is.
     """
     counts: Counter[StoreStatus] = Counter()
-    for start in range(0, len(seed.lines), SEED_BATCH):
-        part = seed.lines[start : start + SEED_BATCH]
+    for part in _portions(seed.lines):
         try:
             counts += await _store(part, store, space)
         except InvalidInput:
@@ -85,6 +87,21 @@ async def plant(
                     seed.warnings.append(f"Line {line.number} was skipped: {error.message}")
         done(len(part))
     return counts
+
+
+def _portions(lines: list[Line]) -> Iterator[list[Line]]:
+    """Yield the lines in portions that one request may carry."""
+    part: list[Line] = []
+    size = 0
+    for line in lines:
+        length = len(line.item.content.encode("utf-8", "surrogatepass"))
+        if part and (len(part) == SEED_BATCH or size + length > SEED_BATCH_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(line)
+        size += length
+    if part:
+        yield part
 
 
 async def _store(lines: list[Line], store: Store, space: str) -> Counter[StoreStatus]:

@@ -31,6 +31,8 @@ from shoal.schema.ontology import Ontology
 
 PORT_DEFAULT: Final = 8377
 IDLE_MINUTES_DEFAULT: Final = 15
+NO_MODEL: Final = "off"
+"""The value of `model` that turns embedding off."""
 TOKEN_MIN_CHARS: Final = 16
 """Shorter secrets can be guessed over a network."""
 NOT_SETTINGS: Final = frozenset({"SHOAL_HOME", "SHOAL_CONFIG"})
@@ -96,7 +98,10 @@ class Settings(BaseSettings):
     ] = {}
     model: Annotated[
         str | None,
-        Field(description="Embedding model: a preset or a name of fastembed's list; default: multilingual-e5-small"),
+        Field(
+            description="Embedding model: a preset or a name of fastembed's list, default multilingual-e5-small;"
+            " `off`: search by words only"
+        ),
     ] = None
     model_dir: Annotated[
         Path | None, Field(description="Folder of your own model: model.onnx, the tokenizer, shoal-model.json")

@@ -14,16 +14,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol
 
 from shoal.local import wire
 from shoal.local.client import REQUEST_TIMEOUT_S, NotSent, OutcomeUnknown, authorization, connect
 from shoal.local.home import DaemonRecord
-from shoal.local.launch import Launcher
 from shoal.schema.errors import DaemonUnreachable, ShoalError
+from shoal.schema.limits import BODY_MAX_BYTES
 
-LINE_MAX_BYTES: Final = 64 * 1024 * 1024
-"""Longest message: 500 memories of 100 kB and room for escapes."""
+LINE_MAX_BYTES: Final = 16 * BODY_MAX_BYTES
+"""Longest line that is read. The daemon refuses what is over BODY_MAX_BYTES, by the request's id."""
 IN_FLIGHT_MAX: Final = 64
 """Requests at a time; no client here has more than ten, and each costs a thread."""
 ATTEMPTS: Final = 3
@@ -32,6 +32,14 @@ GRACE_S: Final = 10.0
 """How long requests may still finish once stdin has closed: a piped script reads the answers after that."""
 GONE_STATUS: Final = (401, 503)
 """A daemon that has this port but another token, or that is draining: neither has done anything."""
+
+
+class Launcher(Protocol):
+    """Knows how to get a daemon (launch.py)."""
+
+    def daemon(self) -> DaemonRecord:
+        """Return a healthy daemon's note. Raises DaemonError."""
+        ...
 
 
 class Exchange:
@@ -102,7 +110,9 @@ class Shim:
         while line := source.readline(LINE_MAX_BYTES):
             if len(line) == LINE_MAX_BYTES and not line.endswith(b"\n"):
                 self._write(
-                    wire.error_line(None, wire.INVALID_REQUEST, f"A message is longer than {LINE_MAX_BYTES} bytes.")
+                    wire.error_line(
+                        None, wire.INVALID_REQUEST, f"A message of more than {LINE_MAX_BYTES} bytes was not read."
+                    )
                 )
                 while line and not line.endswith(b"\n"):
                     line = source.readline(LINE_MAX_BYTES)
@@ -207,8 +217,7 @@ class Shim:
             return
         line = wire.answer_line(body, message.id)
         if line is None:
-            text = body.decode("utf-8", "replace")[:500]
-            line = wire.error_line(message.id, wire.SERVER_ERROR, f"The daemon answered {status}: {text}")
+            line = wire.refusal_line(status, body, message.id)
         elif message.method == "initialize":
             self._agreed = wire.agreed_version(line)
         self._write(line)

@@ -37,6 +37,9 @@ REPLAYABLE_TOOLS: Final = frozenset(
 """Tools that may run twice: reads, and stores, whose id is the hash of the content. A delete or an update whose
 outcome is unknown is not repeated: in between someone may have revived or changed the memory."""
 
+REFUSAL_MAX_CHARS: Final = 500
+"""How much of an answer that can't be understood is shown."""
+
 _PLAIN_HEADER: Final = re.compile(r"[\x21-\x7E]([\x20-\x7E]*[\x21-\x7E])?")
 _ENCODED_HEADER: Final = re.compile(r"=\?base64\?.*\?=")
 
@@ -132,13 +135,23 @@ def answer_line(body: bytes, request_id: RequestId) -> bytes | None:
         found = json.loads(body)
     except ValueError:
         return None
-    if not isinstance(found, dict) or not ("result" in found or "error" in found):
+    if not isinstance(found, dict) or "jsonrpc" not in found or not ("result" in found or "error" in found):
         return None
     answer = cast("dict[str, Any]", found)
     if answer.get("id") == request_id and b"\n" not in body:
         return body
     # An error that was found before the id could be read says null.
     return json.dumps({**answer, "id": request_id}, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def refusal_line(status: int, body: bytes, request_id: RequestId) -> bytes:
+    """Return the error for an HTTP answer that is no JSON-RPC: the message and mend of our own, else its text."""
+    try:
+        told = json.loads(body)["error"]
+        return error_line(request_id, SERVER_ERROR, f"{told['message']} {told['mend']}", told)
+    except (ValueError, KeyError, TypeError):
+        text = body.decode("utf-8", "replace")[:REFUSAL_MAX_CHARS]
+        return error_line(request_id, SERVER_ERROR, f"The daemon answered {status}: {text}")
 
 
 def is_answer(event: bytes) -> bool:

@@ -183,11 +183,10 @@ def _print_list(memories: list[MemoryOut]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column("id", no_wrap=True, style="dim")
-    table.add_column("date", no_wrap=True)
-    table.add_column("type", no_wrap=True)
-    table.add_column("content", no_wrap=True, overflow="ellipsis")
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, expand=True)
+    for name in ("id", "date", "type"):
+        table.add_column(name, no_wrap=True, style="dim")
+    table.add_column("content", no_wrap=True, overflow="ellipsis", ratio=1)
     for memory in memories:
         first = " ".join(memory.content.split())
         state = "" if memory.state is StateName.LIVE else f" ({memory.state})"

@@ -1,0 +1,214 @@
+"""Daemon and shim as real processes: who starts whom, and what is left when one of them dies."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import threading
+from typing import Any
+
+import pytest
+from tests.local.processes import Processes, eventually, processes_of
+
+from shoal.local.client import find_daemon, request
+from shoal.local.home import DaemonRecord, Home, read_record
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and /proc")
+
+INITIALIZE = {
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+
+
+class Client:
+    """An MCP client on a shim's pipes."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self._id = 0
+
+    def ask(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send one request and return the answer to it."""
+        self._id += 1
+        self.send({"jsonrpc": "2.0", "id": self._id, "method": method, "params": params or {}})
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.process.communicate()[1].decode()
+        answer = json.loads(line)
+        assert answer["id"] == self._id
+        return answer
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool and return its structured answer."""
+        answer = self.ask("tools/call", {"name": tool, "arguments": arguments})
+        return answer["result"]["structuredContent"] if "result" in answer else answer
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send one message."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def close(self) -> bytes:
+        """Close stdin, as a client does that ends; return what is left on stdout once the shim has ended."""
+        return self.process.communicate(timeout=15)[0]
+
+
+def rest(record: DaemonRecord, method: str, path: str, body: Any = None) -> Any:
+    reply = request(
+        record,
+        method,
+        f"/api/v1{path}",
+        None if body is None else json.dumps(body).encode(),
+        {"content-type": "application/json"},
+    )
+    assert reply.status < 300, reply.body
+    return reply.json()
+
+
+def contents(record: DaemonRecord) -> set[str]:
+    return {memory["content"] for memory in rest(record, "GET", "/memories?page_size=100")["memories"]}
+
+
+def test_a_daemon_serves_rest_and_mcp_and_leaves_nothing_behind_on_sigterm(processes: Processes) -> None:
+    record = processes.daemon()
+    assert stat.S_IMODE(processes.home.record.stat().st_mode) == 0o600
+    assert stat.S_IMODE(processes.home.root.stat().st_mode) == 0o700
+    assert request(record, "GET", "/healthz").json()["version"] == record.version
+    assert "/api/v1/memories" in request(record, "GET", "/openapi.json").json()["paths"]
+    rest(record, "POST", "/memories", {"content": "over REST"})
+    listing = request(
+        record,
+        "POST",
+        "/mcp",
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode(),
+        {"content-type": "application/json", "accept": "application/json, text/event-stream"},
+    ).json()
+    assert "memory_find" in {tool["name"] for tool in listing["result"]["tools"]}
+
+    process = processes.process_of(record)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=10) == 0
+    assert read_record(processes.home) is None
+    assert not processes.home.database.with_name("shoal.db-wal").exists()
+
+
+def test_a_second_daemon_is_refused_and_the_url_of_the_first_is_told(processes: Processes) -> None:
+    record = processes.daemon()
+    second = processes.start("serve")
+    _, errors = second.communicate(timeout=15)
+    assert second.returncode == 1
+    assert record.url in errors.decode()
+    assert find_daemon(processes.home) == record
+
+
+def test_what_was_sent_is_written_though_the_client_has_gone_or_the_daemon_is_told_to_end(
+    processes: Processes,
+) -> None:
+    record = processes.daemon()
+    post(record, {"content": "from a client that did not wait"}).close()
+    eventually(lambda: contents(record) == {"from a client that did not wait"}, "the write of a client that has gone")
+
+    waiting = post(record, {"items": [{"content": f"number {number} " + "x" * 500} for number in range(400)]})
+    process = processes.process_of(record)
+    process.send_signal(signal.SIGTERM)
+    with waiting:
+        assert b" 201 " in waiting.recv(100)
+    assert process.wait(timeout=10) == 0
+    again = processes.daemon()
+    assert rest(again, "GET", "/stats")["total"] == 401
+
+
+def post(record: DaemonRecord, body: dict[str, Any]) -> socket.socket:
+    payload = json.dumps(body).encode()
+    connection = socket.create_connection((record.host, record.port), timeout=10)
+    head = (
+        f"POST /api/v1/memories HTTP/1.1\r\nhost: {record.host}:{record.port}\r\nauthorization: Bearer {record.token}"
+        f"\r\ncontent-type: application/json\r\ncontent-length: {len(payload)}\r\n\r\n"
+    )
+    connection.sendall(head.encode() + payload)
+    return connection
+
+
+def test_ten_shims_at_once_start_one_daemon_which_ends_when_idle(processes: Processes) -> None:
+    clients = [Client(processes.start("mcp", SHOAL_IDLE_MINUTES="0.02")) for _ in range(10)]
+    answers: list[dict[str, Any]] = []
+    threads = [threading.Thread(target=lambda c=client: answers.append(c.ask(**INITIALIZE))) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert [answer["result"]["serverInfo"]["name"] for answer in answers] == ["shoal"] * 10
+    record = read_record(processes.home)
+    assert record is not None
+    assert processes_of(processes.home) == {record.pid, *(client.process.pid for client in clients)}
+
+    for client in clients:
+        assert client.close() == b""
+        assert client.process.returncode == 0
+    eventually(lambda: not processes_of(processes.home), "the end of the idle daemon")
+    assert read_record(processes.home) is None
+
+
+def test_a_session_goes_on_when_the_daemon_is_killed_in_the_middle(processes: Processes) -> None:
+    client = Client(processes.start("mcp"))
+    client.ask(**INITIALIZE)
+    client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    first = read_record(processes.home)
+    assert first is not None
+    stored = client.call("memory_store", content="kept through a crash")
+    assert stored["status"] == "created"
+    os.kill(first.pid, signal.SIGKILL)
+
+    assert client.call("memory_store", content="kept through a crash")["status"] == "merged"
+    second = read_record(processes.home)
+    assert second is not None
+    assert second.pid != first.pid
+    assert client.close() == b""
+
+
+def test_a_shim_says_why_no_daemon_can_be_started(processes: Processes) -> None:
+    processes.home.ensure()
+    processes.home.database.write_bytes(b"this is no database" * 300)
+    client = Client(processes.start("mcp"))
+    error = client.ask(**INITIALIZE)["error"]
+    assert "shoal.db" in error["message"]
+    assert error["data"]["code"] == "daemon_error"
+    client.close()
+    assert processes.home.database.read_bytes().startswith(b"this is no database")
+    assert not processes_of(processes.home)
+
+
+def test_standalone_serves_one_client_without_a_daemon(processes: Processes) -> None:
+    client = Client(processes.start("mcp", "--standalone", "--profile", "classic"))
+    client.ask(**INITIALIZE)
+    client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    assert client.call("remember", content="all in one")["status"] == "created"
+    assert read_record(processes.home) is None
+    client.close()
+    assert client.process.returncode == 0
+    assert not processes_of(processes.home)
+
+
+def test_commands_and_a_client_share_the_daemon(processes: Processes, home: Home) -> None:
+    record = processes.daemon()
+    client = Client(processes.start("mcp"))
+    client.ask(**INITIALIZE)
+    client.call("memory_store", content="told by the client")
+    out, _ = processes.start("list", "--json").communicate(timeout=15)
+    assert [memory["content"] for memory in json.loads(out)["memories"]] == ["told by the client"]
+    stored, _ = processes.start("store", "told by a person", "--json").communicate(timeout=15)
+    one = json.loads(stored)["id"]
+    assert client.call("memory_get", id=one)["memories"][0]["sources"] == ["cli"]
+    preview, _ = processes.start("delete", one, "--dry-run", "--json").communicate(timeout=15)
+    assert json.loads(preview)["status"] == "cancelled"
+    deleted, _ = processes.start("delete", one, "--yes", "--json").communicate(timeout=15)
+    assert json.loads(deleted)["status"] == "deleted"
+    revived, _ = processes.start("revive", one, "--json").communicate(timeout=15)
+    assert json.loads(revived)["ids"] == [one]
+    refused = processes.start("restore", str(home.database))
+    assert record.url in refused.communicate(timeout=15)[1].decode()
+    assert refused.returncode == 1
