@@ -157,14 +157,14 @@ def _container(stripped: str, text: str) -> Any:
 def _invalid(model: type[BaseModel], data: object, errors: Sequence[ErrorDetails]) -> InvalidInput:
     problems = _problems(model, data, errors)
     named = problems[:_PROBLEMS_MAX]
-    message = " ".join(f"{where(p.field)} {p.problem}." for p in named)
+    message = " ".join(f"{_where(p.field)} {p.problem}." for p in named)
     if len(problems) > len(named):
         message += f" And {len(problems) - len(named)} more."
     details = {"problems": [{"field": p.field, "problem": p.problem} for p in named]} if len(named) > 1 else {}
     return InvalidInput(message, " ".join(dict.fromkeys(p.allowed for p in named)), field=named[0].field, **details)
 
 
-def where(field: str) -> str:
+def _where(field: str) -> str:
     """Return how an error names a field; the empty one is the request itself."""
     return f"`{field}`" if field else "The request"
 
@@ -202,9 +202,9 @@ def _problem(model: type[BaseModel], place: tuple[str | int, ...], errors: list[
     if first["type"] == "extra_forbidden":
         return _unknown(model, place, field)
     if first["type"] == "missing":
-        return Problem(field, "is missing", f"Give {where(field)}.")
+        return Problem(field, "is missing", f"Give {_where(field)}.")
     wanted = " or ".join(dict.fromkeys(_wanted(error) for error in errors))
-    return Problem(field, f"must be {wanted}, not {_shown(first['input'])}", f"Give {wanted} for {where(field)}.")
+    return Problem(field, f"must be {wanted}, not {_shown(first['input'])}", f"Give {wanted} for {_where(field)}.")
 
 
 def _wanted(error: ErrorDetails) -> str:

@@ -232,10 +232,19 @@ class _Face:
         self, ctx: _Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         language = self.context(ctx).language
-        question = types.PromptArgument(name="question", required=True)
+        asked = say(Line.RETRIEVAL_QUESTION, language)
         prompts = [
-            types.Prompt(name="memory_retrieval", title=say(Line.RETRIEVAL_TITLE, language), arguments=[question]),
-            types.Prompt(name="session_start", title=say(Line.SESSION_TITLE, language)),
+            types.Prompt(
+                name="memory_retrieval",
+                title=say(Line.RETRIEVAL_TITLE, language),
+                description=say(Line.RETRIEVAL_ABOUT, language),
+                arguments=[types.PromptArgument(name="question", description=asked, required=True)],
+            ),
+            types.Prompt(
+                name="session_start",
+                title=say(Line.SESSION_TITLE, language),
+                description=say(Line.SESSION_ABOUT, language),
+            ),
         ]
         return types.ListPromptsResult(prompts=prompts if self._reads(ctx) else [])
 

@@ -18,8 +18,11 @@ class Line(StrEnum):
 
     RECENT_NONE = "recent_none"
     RETRIEVAL_TITLE = "retrieval_title"
+    RETRIEVAL_ABOUT = "retrieval_about"
+    RETRIEVAL_QUESTION = "retrieval_question"
     RETRIEVAL = "retrieval"
     SESSION_TITLE = "session_title"
+    SESSION_ABOUT = "session_about"
     SESSION = "session"
 
 
@@ -33,6 +36,14 @@ _LINES: Final[Mapping[Line, Mapping[Language, str]]] = MappingProxyType(
             Language.ENGLISH: "Answer from memory",
             Language.CHINESE: "根据记忆回答",
         },
+        Line.RETRIEVAL_ABOUT: {
+            Language.ENGLISH: "Look in the memory first, then answer from what is there.",
+            Language.CHINESE: "先在记忆中查找，再根据查到的内容回答。",
+        },
+        Line.RETRIEVAL_QUESTION: {
+            Language.ENGLISH: "The question to answer",
+            Language.CHINESE: "要回答的问题",
+        },
         Line.RETRIEVAL: {
             Language.ENGLISH: (
                 "First call {find} to look in the memory for what bears on the question below. Then answer from what"
@@ -45,6 +56,10 @@ _LINES: Final[Mapping[Line, Mapping[Language, str]]] = MappingProxyType(
             ),
         },
         Line.SESSION_TITLE: {Language.ENGLISH: "Start a session", Language.CHINESE: "开始会话"},
+        Line.SESSION_ABOUT: {
+            Language.ENGLISH: "Begin with what earlier sessions left, and keep what later ones will need.",
+            Language.CHINESE: "从以前会话留下的内容开始，并保存以后会话需要的内容。",
+        },
         Line.SESSION: {
             Language.ENGLISH: (
                 "Before the first answer of this session, read memory://recent and call {find} with the subject of"

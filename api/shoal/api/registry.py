@@ -143,7 +143,7 @@ GET: Final = ToolDefinition(
     title="Read memories",
     description=(
         "Read memories whole by the ids that memory_find gave; without ids, list them with its filters."
-        ' Example: {"order": "updated", "tags": "staging"}'
+        ' Example: {"order": "updated", "tags": ["staging"]}'
     ),
     request=GetRequest,
     answers=(GetAnswer,),
@@ -171,7 +171,7 @@ DELETE: Final = ToolDefinition(
     title="Delete memories",
     description=(
         "Put memories into the trash, by ids or by the filters of memory_find. First call without confirm: the answer"
-        ' lists what would go. Example: {"tags": "draft", "confirm": true}'
+        ' lists what would go. Example: {"tags": ["draft"], "confirm": true}'
     ),
     request=DeleteRequest,
     answers=(DeleteAnswer,),

@@ -70,7 +70,7 @@ def _shorten(schema: Schema, defs: Mapping[str, Schema], answer: bool) -> Schema
     if all(str(value) in short.get("description", "") for value in short.get("enum", ["\0"])):
         del short["description"]
     if "anyOf" in schema:
-        _put_alternatives(short, [_shorten(sub, defs, answer) for sub in schema["anyOf"]])
+        _put_alternatives(short, [_shorten(sub, defs, answer) for sub in schema["anyOf"]], answer)
     if "properties" in schema:
         short["properties"] = {name: _shorten(sub, defs, answer) for name, sub in schema["properties"].items()}
         # Answers stay open, so that a client with an older schema accepts newer fields; what is nested in a request
@@ -87,16 +87,15 @@ def _shorten(schema: Schema, defs: Mapping[str, Schema], answer: bool) -> Schema
     return short
 
 
-def _put_alternatives(short: Schema, alternatives: list[Schema]) -> None:
-    """Write alternatives of different types as one schema: a keyword binds only values of its own type."""
+def _put_alternatives(short: Schema, alternatives: list[Schema], answer: bool) -> None:
+    """Write a union: null goes, and a request shows only the first of its alternatives, since some clients refuse a
+    value of more than one type. It can say all that the others can, and the server takes those too.
+    """
     real = [sub for sub in alternatives if sub.get("type") != "null"]
-    kinds = [sub.get("type") for sub in real]
-    if len(set(map(str, kinds))) < len(real):
+    if answer and len(real) > 1:
         short["anyOf"] = real
-        return
-    for sub in real:
-        short.update({name: value for name, value in sub.items() if name not in short})
-    short["type"] = kinds[0] if len(kinds) == 1 else kinds
+    else:
+        short.update({name: value for name, value in real[0].items() if name not in short})
 
 
 def _nullable(schema: Schema) -> bool:
