@@ -5,12 +5,12 @@
     vector    = cosine / the cosine of a typical answer
     own       = LEXICAL * lexical + VECTOR * vector
     relevance = (own + CONVERSATION * best own of the conversation) / (1 + CONVERSATION)
-    result    = (relevance + TIME where the query names a time and the memory lies in it) * priors
+    result    = (relevance + TIME in the time that the query names + VERBATIM for the query's own text) * priors
     score     = result / best result * how surely anything here answers the query, 0..1
 
-`share(t)` is the memory's bm25 for the term beside the best bm25 that any memory has for it. A neighbour in the
-conversation lends its share, halved a position, and a term counts once: so a turn that answers `and where was
-that?` is found by the words around it, and no turn is lifted by hearing one word five times. Measured in
+`weight(t)` is the best bm25 that any memory has for the term, `share(t)` the root of the memory's bm25 beside it. A
+neighbour in the conversation lends its share, halved a position, and a term counts once: so a turn that answers `and
+where was that?` is found by the words around it, and no turn is lifted by hearing one word five times. Measured in
 docs/ranking.md. Pure: the clock comes with the query.
 """
 
@@ -59,9 +59,11 @@ class Weights:
     label: float = 0.6
     """A word in type, tags or entities beside the same word in the content, which says more."""
 
-    time: float = 0.15
-    """Added inside the time that the query names: alone it puts these memories first, beside words and meaning it
-    only decides between near equals."""
+    time: float = 0.2
+    """Added inside the time that the query names: as much as a third of its words."""
+
+    verbatim: float = 1.0
+    """Added when the content is the query's text: it comes first, also before a neighbour that quotes it."""
 
     strength: float = 0.05
     """What full strength adds, as a share. Priors decide between near equals, never against relevance."""
@@ -74,7 +76,7 @@ class Weights:
     superseded: float = 0.25
     """Share that a superseded memory loses: it comes after its successor, and does not vanish."""
 
-    uncalibrated: float = 1.5
+    uncalibrated: float = 1.0
     """What the nearest memory's vector counts when nobody measured the model; the farthest in the list counts 0."""
 
     vector_span: float = 3.0
@@ -143,6 +145,9 @@ class Candidate:
     occurred_ms: int
     conversation: str | None = None
     position: int | None = None
+    verbatim: bool = False
+    """Whether the content is the query's text, case and white space aside."""
+
     strength: float = 0.0
     """0..1, of the life cycle."""
 
@@ -165,9 +170,10 @@ class Explanation:
 
     own: float
     relevance: float
-    """`own` with the conversation's part, and with `time` where that applies."""
+    """`own` with the conversation's part, and with `time` and `verbatim` where they apply."""
 
     in_time: bool
+    verbatim: bool
     strength: float
     """Factor of the prior, as the next two."""
 
@@ -242,6 +248,7 @@ def rank(candidates: Sequence[Candidate], query: Query, weights: Weights = DEFAU
         terms.trust * max(lexical),
         _vector_answer(found, query.calibration, weights.vector_span),
         TIME_ANSWER * any(in_time),
+        float(any(candidate.verbatim for candidate in candidates)),
     )
     answered = min(1.0, answered)  # shares add up to 1 give or take a rounding
 
@@ -253,8 +260,9 @@ def rank(candidates: Sequence[Candidate], query: Query, weights: Weights = DEFAU
             similarity=candidate.evidence.similarity,
             vector=vector[i],
             own=own[i],
-            relevance=relevance[i] + weights.time * in_time[i],
+            relevance=relevance[i] + weights.time * in_time[i] + weights.verbatim * candidate.verbatim,
             in_time=in_time[i],
+            verbatim=candidate.verbatim,
             strength=1 + weights.strength * candidate.strength,
             recency=1 + weights.recency * _freshness(candidate, query, weights.recency_days),
             superseded=1 - weights.superseded * candidate.superseded,
@@ -323,10 +331,13 @@ def _raise(best: dict[int, float], by_term: Mapping[int, float], factor: float) 
 
 
 def _shares(evidence: Evidence, terms: _Terms, label: float) -> dict[int, float]:
-    """Return term -> share, 0..1: 1 for the memory that says the term best."""
-    shares = {t: score / terms.content_best[t] for t, score in evidence.terms.items()}
+    """Return term -> share, 0..1: 1 for the memory that says the term best.
+
+    The root of the bm25s' ratio, since bm25 favours short texts more than answers are short.
+    """
+    shares = {t: sqrt(score / terms.content_best[t]) for t, score in evidence.terms.items()}
     if evidence.labels:
-        _raise(shares, {t: score / terms.label_best[t] for t, score in evidence.labels.items()}, label)
+        _raise(shares, {t: sqrt(score / terms.label_best[t]) for t, score in evidence.labels.items()}, label)
     return shares
 
 
