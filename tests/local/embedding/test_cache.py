@@ -38,7 +38,7 @@ def broken(model_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cache_dir
 
 
-@pytest.mark.parametrize("name", ["model.onnx_data", "tokenizer.json", "complete.json"])
+@pytest.mark.parametrize("name", ["model.onnx_data", "sentencepiece.model", "complete.json"])
 def test_a_folder_that_lost_a_file_is_made_again(wheel_weights: Path, broken: Path, name: str):
     (broken / cache.MODEL_FOLDER / name).unlink()
     assert not cache.is_complete(broken)
@@ -81,10 +81,4 @@ def test_the_mark_holds_every_size(model_cache: Path):
     folder = model_cache / cache.MODEL_FOLDER
     sizes = json.loads((folder / "complete.json").read_text())
     assert sizes == {name: (folder / name).stat().st_size for name in sizes}
-    assert set(sizes) == {
-        "model.onnx",
-        "model.onnx_data",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "config.json",
-    }
+    assert set(sizes) == {"model.onnx", "model.onnx_data", "sentencepiece.model"}

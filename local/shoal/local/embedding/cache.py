@@ -9,7 +9,7 @@ from typing import Final
 
 from shoal.local.embedding import tokenizer, weights
 
-_CONVERSION: Final = 1
+_CONVERSION: Final = 2
 """Raise it when what we write changes, so that an older folder isn't used."""
 MODEL_FOLDER: Final = f"e5-small-q4-{weights.WEIGHTS_SHA256[:8]}-v{_CONVERSION}"
 _MARK: Final = "complete.json"
@@ -70,4 +70,4 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _files() -> tuple[str, ...]:
-    return (*weights.MODEL_FILES, *tokenizer.FILES)
+    return (*weights.MODEL_FILES, tokenizer.FILE)

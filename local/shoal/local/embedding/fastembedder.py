@@ -13,12 +13,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from shoal.core.protocols import Calibration, Role, Vector
+from shoal.core.protocols import Calibration, ModelState, Phase, Role, Vector
 from shoal.local.embedding.batching import batches
 from shoal.local.embedding.chain import Choice
 from shoal.schema.errors import ModelError
@@ -34,26 +32,6 @@ RETRY_AFTER_S: Final = 300.0
 """Before loading is tried again after a failure: fastembed alone retries a download for about 40 s."""
 BACKGROUND_NICE: Final = 10
 """Of -20 to 19: on a busy core the foreground then gets about ten times as much."""
-
-
-class Phase(StrEnum):
-    """Where the model stands."""
-
-    UNLOADED = "unloaded"
-    LOADING = "loading"
-    READY = "ready"
-    UNAVAILABLE = "unavailable"
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What doctor and stats show."""
-
-    phase: Phase
-    reason: str | None = None
-    """Why it is unavailable, and what to do."""
-    progress: float | None = None
-    """While the default model is converted: the share that is done, 0 to 1."""
 
 
 class FastembedEmbedder:
@@ -72,7 +50,7 @@ class FastembedEmbedder:
         self._cache_dir = cache_dir
         self._progress = progress
         self._clock = clock
-        self._state = State(Phase.UNLOADED)
+        self._state = ModelState(Phase.UNLOADED)
         self._failure: tuple[float, ModelError] | None = None
         self._model: LoadedModel | None = None
         self._load_lock = threading.Lock()
@@ -101,7 +79,7 @@ class FastembedEmbedder:
         return self._descriptor.window
 
     @property
-    def state(self) -> State:
+    def state(self) -> ModelState:
         """Where the model stands now."""
         return self._state
 
@@ -160,18 +138,18 @@ class FastembedEmbedder:
 
         if self._failure and self._clock() - self._failure[0] < RETRY_AFTER_S:
             raise self._failure[1]
-        self._state = State(Phase.LOADING)
+        self._state = ModelState(Phase.LOADING)
         try:
             model = load(self.choice, self._cache_dir, self._report)
         except ModelError as error:
             self._failure = (self._clock(), error)
-            self._state = State(Phase.UNAVAILABLE, reason=str(error))
+            self._state = ModelState(Phase.UNAVAILABLE, reason=str(error))
             raise
-        self._state = State(Phase.READY)
+        self._state = ModelState(Phase.READY)
         return model
 
     def _report(self, share: float) -> None:
-        self._state = State(Phase.LOADING, progress=share)
+        self._state = ModelState(Phase.LOADING, progress=share)
         if self._progress:
             self._progress(share)
 

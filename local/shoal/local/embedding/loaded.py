@@ -4,7 +4,7 @@ import threading
 from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from shoal.core.protocols import Role, Vector
 from shoal.local.embedding import cache
@@ -12,6 +12,7 @@ from shoal.local.embedding.centring import Centring
 from shoal.local.embedding.chain import Choice, Source, unavailable
 from shoal.local.embedding.descriptor import Descriptor, HubSource, Pooling
 from shoal.local.embedding.directory import MODEL_FILE
+from shoal.local.embedding.tokenizer import Tokenizer
 from shoal.schema.errors import ModelError
 
 if TYPE_CHECKING:
@@ -80,17 +81,25 @@ def _load_wheel(choice: Choice, cache_dir: Path, progress: Callable[[float], Non
     try:
         folder = cache.ensure_model(choice.path, cache_dir, progress)
         try:
-            return _open_folder(choice.descriptor, folder, choice.current_revision)
+            return _open_converted(choice, folder)
         except Exception:
             # A file of the right size can still be broken; converting again costs 2 s and mends it.
-            folder = cache.ensure_model(choice.path, cache_dir, progress, renew=True)
-            return _open_folder(choice.descriptor, folder, choice.current_revision)
+            return _open_converted(choice, cache.ensure_model(choice.path, cache_dir, progress, renew=True))
     except ModelError:
         raise
     except OSError as error:
         raise _failure(choice, f"The default model can't be put into {cache_dir}: {error}", _CACHE_MEND) from error
     except Exception as error:
         raise _failure(choice, f"The converted default model can't be loaded: {error}", _LOCAL_MEND) from error
+
+
+def _open_converted(choice: Choice, folder: Path) -> "TextEmbedding":
+    """Load without the tokenizers library: fastembed keeps a tokenizer that is already there."""
+    embedding = _open_folder(choice.descriptor, folder, choice.current_revision, lazy_load=True)
+    model: Any = embedding.model
+    model.tokenizer = Tokenizer(folder)
+    model.load_onnx_model()
+    return embedding
 
 
 def _load_folder(choice: Choice, folder: Path) -> "TextEmbedding":
@@ -118,13 +127,13 @@ def _failure(choice: Choice, message: str, mend: str) -> ModelError:
     return unavailable(message, mend, choice.skipped)
 
 
-def _open_folder(descriptor: Descriptor, folder: Path, revision: str) -> "TextEmbedding":
+def _open_folder(descriptor: Descriptor, folder: Path, revision: str, *, lazy_load: bool = False) -> "TextEmbedding":
     name = f"shoal/{descriptor.name}@{revision}"
     _register(name, descriptor, HubSource(name, model_file=MODEL_FILE))
-    return _open(name, folder.parent, folder)
+    return _open(name, folder.parent, folder, lazy_load=lazy_load)
 
 
-def _open(name: str, download_dir: Path, folder: Path | None = None) -> "TextEmbedding":
+def _open(name: str, download_dir: Path, folder: Path | None = None, *, lazy_load: bool = False) -> "TextEmbedding":
     from fastembed import TextEmbedding
 
     # local_files_only for a folder alone: a model of the hub may be fetched, and nothing global forbids it.
@@ -135,6 +144,7 @@ def _open(name: str, download_dir: Path, folder: Path | None = None) -> "TextEmb
         providers=_PROVIDERS,
         specific_model_path=str(folder) if folder else None,
         local_files_only=folder is not None,
+        lazy_load=lazy_load,
     )
 
 

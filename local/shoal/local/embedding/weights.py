@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from shoal.local.embedding.descriptor import DATA
-from shoal.local.embedding.tokenizer import write_tokenizer
+from shoal.local.embedding.tokenizer import write_model
 from shoal.schema.errors import WeightsMismatch
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def convert(source: Path, folder: Path, progress: "Callable[[float], None] | Non
     check_weights(source)
     weights = read_weights(source)
     report = progress or (lambda _share: None)
-    write_tokenizer(weights.pieces, folder)
+    write_model(weights.pieces, folder)
     shutil.copyfile(_GRAPH, folder / "model.onnx")
     with (folder / "model.onnx_data").open("wb") as file:
         for _, array in onnx_arrays(weights):
