@@ -78,6 +78,14 @@ async def test_an_unknown_memo_is_not_found(memory: Memory, memo: str) -> None:
     assert await ask(memory, "forget", memo_id=memo, confirm=True) == {"status": "not_found", "memo_id": memo}
 
 
+async def test_one_text_under_two_kinds_is_two_memos(memory: Memory) -> None:
+    one = await ask(memory, "remember", content="Ship on Friday", kind="task")
+    other = await ask(memory, "remember", content="Ship on Friday", kind="decision")
+    assert one["memo_id"] != other["memo_id"]
+    stats = await ask(memory, "memory_stats")
+    assert stats == {"total": 2, "by_kind": [{"kind": "decision", "cnt": 1}, {"kind": "task", "cnt": 1}]}
+
+
 async def test_statistics_count_by_kind(memory: Memory) -> None:
     for content, kind in [("one", "note"), ("two", "note"), ("three", "decision")]:
         await ask(memory, "remember", content=content, kind=kind)

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from shoal.api.registry import Hints, NoArguments, ToolDefinition
 from shoal.core.caller import Caller, Scope
+from shoal.core.ids import kind_key
 from shoal.core.service import Memory
 from shoal.schema.errors import InvalidId, UnknownType
 from shoal.schema.models import (
@@ -133,7 +134,10 @@ async def _remember(memory: Memory, request: RememberRequest, caller: Caller) ->
     except UnknownType:
         stored = await _store_as(memory, request, DEFAULT_TYPE, caller)
     if stored.status is StoreStatus.WAS_FORGOTTEN:
-        message = "This text was forgotten before. memory_store with revive = true brings it back."
+        message = (
+            f"This text was forgotten before. `shoal revive {stored.id}`, or memory_update with this id and"
+            " revive=true, brings it back; what was purged can be stored anew by memory_store."
+        )
         return RememberAnswer(status=RememberStatus.ERROR, memo_id=stored.id, okf=stored.id, message=message)
     status = RememberStatus.CREATED if stored.status is StoreStatus.CREATED else RememberStatus.UPDATED
     return RememberAnswer(status=status, memo_id=stored.id, okf=stored.id)
@@ -149,6 +153,7 @@ async def _store_as(memory: Memory, request: RememberRequest, kind: str, caller:
             metadata={KIND_AS_WRITTEN: request.kind},
         ),
         caller,
+        kind_key(request.kind),
     )
     return answer if isinstance(answer, Stored) else answer.results[0]
 
@@ -190,9 +195,9 @@ async def _forget(memory: Memory, request: ForgetRequest, caller: Caller) -> For
 
 
 async def _stats(memory: Memory, _request: NoArguments, caller: Caller) -> ClassicStats:
-    stats = await memory.stats(caller)
-    counts = sorted(stats.by_type.items(), key=lambda item: (-item[1], item[0]))
-    return ClassicStats(total=stats.total, by_kind=[KindCount(kind=kind, cnt=cnt) for kind, cnt in counts])
+    counts = await memory.count_metadata(KIND_AS_WRITTEN, caller)
+    by_kind = [KindCount(kind=kind, cnt=cnt) for kind, cnt in counts.items()]
+    return ClassicStats(total=sum(counts.values()), by_kind=by_kind)
 
 
 CLASSIC_TOOLS: Final = (

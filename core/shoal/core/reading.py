@@ -10,18 +10,21 @@ from shoal.core.criteria import filter_of
 from shoal.core.filters import condition
 from shoal.core.ids import parse_id
 from shoal.core.protocols import Row
-from shoal.core.rows import WHOLE, memory_out
+from shoal.core.rows import WHOLE, memory_out, page_of_rows
 from shoal.schema.limits import PAGE_MAX
 from shoal.schema.models import Edge, GetAnswer, GetRequest, Note, NoteCode
 from shoal.schema.sql import State
 
 PAGES_MAX: Final = 10_000
+ANSWER_MAX_CHARS: Final = 60_000
+"""Content in one answer to a tool: Claude Code takes 25,000 tokens, about three characters each."""
 ANY_STATE: Final = (State.LIVE, State.ARCHIVED, State.TRASHED)
 HISTORY_MAX: Final = 100
 """Versions of one memory that an answer names."""
 
+NEWEST: Final = "r.occurred_at desc, r.rid desc"
 _ORDERS: Final = {
-    "newest": "r.occurred_at desc, r.rid desc",
+    "newest": NEWEST,
     "oldest": "r.occurred_at, r.rid",
     "updated": "r.updated_at desc, r.rid desc",
 }
@@ -35,16 +38,20 @@ where e.state = 1 and e.{end} in (select unhex(value) from json_each(?1))
 """
 """Edges from or to memories (?1: ids as JSON); hidden unless both ends can be seen."""
 
+# A version that became the latest again (text changed to and fro) isn't older than what it once gave way to.
+_SUPERSEDES: Final = """e.space = ?2 and e.state = 1 and e.init->>'relation' = 'supersedes' and exists (
+      select 1 from record d cross join cell c on c.rid = d.rid and c.field = 'superseded' and c.value is not null
+      where d.id = e.dst and d.space = e.space)"""
 _HISTORY: Final = f"""
 with recursive
   older (id, depth) as (
     select unhex(?1), 0 union
     select e.dst, o.depth - 1 from older o cross join record e on e.src = o.id
-    where e.state = 1 and e.init->>'relation' = 'supersedes' and o.depth > -{HISTORY_MAX}),
+    where o.depth > -{HISTORY_MAX} and {_SUPERSEDES}),
   newer (id, depth) as (
     select unhex(?1), 0 union
     select e.src, n.depth + 1 from newer n cross join record e on e.dst = n.id
-    where e.state = 1 and e.init->>'relation' = 'supersedes' and n.depth < {HISTORY_MAX})
+    where n.depth < {HISTORY_MAX} and {_SUPERSEDES})
 select lower(hex(v.id)) as id from (select * from older union select * from newer) v
   cross join record r on r.id = v.id and r.space = ?2 and r.state in (1, 2)
 group by v.id order by min(v.depth), v.id
@@ -61,13 +68,29 @@ async def get(context: Context, request: GetRequest, caller: Caller) -> GetAnswe
         missing = len(ids) - len(rows)
         if missing:
             notes.append(Note(code=NoteCode.MISSING, message=f"{missing} of {len(ids)} were not found.", n=missing))
-        memories = await _with_relations(context, rows, request)
+        memories = await _with_relations(context, _within_answer(rows, caller, notes), request)
         return GetAnswer(memories=memories, notes=notes)
     size = bounded("page_size", request.page_size, 1, PAGE_MAX, caller, notes)
     page = bounded("page", request.page, 1, PAGES_MAX, caller, notes)
     rows = await _page(context, request, caller, size, page)
-    memories = await _with_relations(context, rows[:size], request)
-    return GetAnswer(memories=memories, page=page, page_size=size, more=len(rows) > size, notes=notes)
+    shown = _within_answer(rows[:size], caller, notes)
+    memories = await _with_relations(context, shown, request)
+    return GetAnswer(memories=memories, page=page, page_size=size, more=len(rows) > len(shown), notes=notes)
+
+
+def _within_answer(rows: list[Row], caller: Caller, notes: list[Note]) -> list[Row]:
+    """Return the first rows that fit into a tool's answer, at least one; a note says where it was cut."""
+    if not caller.clamps:
+        return rows
+    size = 0
+    for number, row in enumerate(rows):
+        size += len(cast("str", row["content"]))
+        if number and size > ANSWER_MAX_CHARS:
+            left = len(rows) - number
+            message = f"{left} more would make the answer too long; ask for their ids, or for smaller pages."
+            notes.append(Note(code=NoteCode.TRUNCATED, message=message, n=left))
+            return rows[:number]
+    return rows
 
 
 async def by_ids(
@@ -93,8 +116,7 @@ async def _page(context: Context, request: GetRequest, caller: Caller, size: int
     where = await filter_of(context, request, caller, request.include_archived, request.include_trashed)
     sql, params = condition(where, "r")
     return await context.database.query(
-        f"select {WHOLE} from record r where {sql} order by {_ORDERS[request.order]} limit ? offset ?",
-        (*params, size + 1, (page - 1) * size),
+        page_of_rows(sql, _ORDERS[request.order]), (*params, size + 1, (page - 1) * size)
     )
 
 

@@ -3,10 +3,9 @@
 import json
 from typing import Any, Final, cast
 
-from shoal.core.times import iso
-
 from shoal.core.context import DAY_MS
 from shoal.core.protocols import Row
+from shoal.core.times import iso
 from shoal.schema.models import MemoryOut, StateName
 from shoal.schema.ontology import Ontology
 from shoal.schema.sql import State, set_fields
@@ -27,15 +26,33 @@ def cell_value(field: str, rid: str = "r.rid") -> str:
     return f"(select c.value from cell c where c.rid = {rid} and c.field = '{field}')"
 
 
+SUPERSEDED: Final = (
+    "(select c.value from cell c"
+    " cross join record s on s.id = unhex(c.value) and s.space = r.space and s.state in (1, 2)"
+    " where c.rid = r.rid and c.field = 'superseded')"
+)
+"""SQL for the id of what superseded `r`; null when that can't be seen: a version whose successor went is the latest."""
+
 WHOLE: Final = (
     "r.rid, lower(hex(r.id)) as id, r.space, r.type, r.state, r.occurred_at, r.created_at, r.updated_at,"
     " r.conversation_id, r.position, r.init->>'content' as content,"
     f" {set_fields('tag', 'r.rid')} as tags, {set_fields('entity', 'r.rid')} as entities,"
     f" {set_fields('source', 'r.rid')} as sources, {_METADATA} as metadata,"
-    f" {cell_value('importance')} as importance, {cell_value('superseded')} as superseded,"
+    f" {cell_value('importance')} as importance, {SUPERSEDED} as superseded,"
     f" {cell_value('trash')} as trash"
 )
 """All columns of a memory `r`."""
+
+
+def page_of_rows(condition: str, order: str) -> str:
+    """Return SQL for the memories `r` of a condition in an order; the last parameters are the limit and the offset.
+
+    The texts are read of that page alone, whatever was sorted to find it.
+    """
+    return (
+        f"select {WHOLE} from (select r.rid from record r where {condition} order by {order} limit ? offset ?) x"
+        f" cross join record r on r.rid = x.rid order by {order}"
+    )
 
 
 def memory_out(row: Row, ontology: Ontology, trash_days: int, **more: Any) -> MemoryOut:

@@ -9,6 +9,7 @@ from shoal.core.apply import Replica
 from shoal.core.caller import Caller
 from shoal.core.context import Context
 from shoal.core.finding import ALL_CHANNELS, Channel
+from shoal.core.ids import Key
 from shoal.core.indexing import Indexer
 from shoal.core.migrate import migrate
 from shoal.core.protocols import Database, Embedder, Phase, Statement, VectorIndex
@@ -95,12 +96,14 @@ class Memory:
         self._no_model_reason = no_model_reason
         self.indexer = Indexer(context)
 
-    async def store(self, request: StoreRequest, caller: Caller) -> StoreAnswer | StoreBatchAnswer:
-        """Store one memory or several; durable when this returns."""
-        answer = await storing.store(self._context, request, caller)
+    async def store(
+        self, request: StoreRequest, caller: Caller, key: Key | None = None
+    ) -> StoreAnswer | StoreBatchAnswer:
+        """Store one memory or several; durable when this returns. `key` tells equal texts apart (ids.py)."""
+        answer = await storing.store(self._context, request, caller, key)
         if request.wait:
-            notes = await self._embed(len(request.items or [request]), None)
-            return answer.model_copy(update={"notes": [*answer.notes, *notes]})
+            notes = [*answer.notes, *await self._embed(len(request.items or [request]), None)]
+            return answer.model_copy(update={"notes": [*notes, *await self._degraded(notes)]})
         return answer
 
     async def find(
@@ -134,6 +137,10 @@ class Memory:
     async def stats(self, caller: Caller) -> StatsAnswer:
         """Count, and say what doesn't work as it should."""
         return await statistics.stats(self._context, caller, await self.pending(), self.model_status())
+
+    async def count_metadata(self, key: str, caller: Caller) -> dict[str, int]:
+        """Count the memories of the caller's space by a metadata value, by type where they have none."""
+        return await statistics.count_metadata(self._context, key, caller)
 
     async def pending(self) -> int:
         """Return how many memories have no vector yet."""

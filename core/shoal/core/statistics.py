@@ -18,6 +18,24 @@ group by space, type, state
 """
 
 
+_BY_METADATA: Final = """
+select coalesce((select c.value->>'$' from cell c where c.rid = r.rid and c.field = ?2), r.type) as value,
+  count(*) as n
+from record r where r.class = 'memory' and r.state in (1, 2) and r.space = ?1
+group by 1 order by 2 desc, 1
+"""
+
+
+async def count_metadata(context: Context, key: str, caller: Caller) -> dict[str, int]:
+    """Count the memories of the caller's space by a metadata value, by type where they have none. Most first.
+
+    Raises NotAllowed.
+    """
+    caller.require(Scope.READ)
+    rows = await context.database.query(_BY_METADATA, (caller.space(None), f"md:{key}"))
+    return {str(row["value"]): cast("int", row["n"]) for row in rows}
+
+
 async def stats(context: Context, caller: Caller, pending: int, model: ModelStatus) -> StatsAnswer:
     """Count the memories of the spaces that the caller may read. Raises NotAllowed."""
     caller.require(Scope.READ)

@@ -7,6 +7,7 @@ from shoal.core.caller import Caller, Scope
 from shoal.core.cells import Cell, cells_json
 from shoal.core.context import Context, space_to_write
 from shoal.core.drafts import Draft, draft
+from shoal.core.ids import Key
 from shoal.schema.errors import InvalidInput, TooMany
 from shoal.schema.limits import BATCH_MAX
 from shoal.schema.models import (
@@ -26,7 +27,9 @@ PAGE_BYTES = 512 * 1024
 """Cells and JSON bytes of one batch, the bounds of a page of sync too."""
 
 
-async def store(context: Context, request: StoreRequest, caller: Caller) -> StoreAnswer | StoreBatchAnswer:
+async def store(
+    context: Context, request: StoreRequest, caller: Caller, key: Key | None = None
+) -> StoreAnswer | StoreBatchAnswer:
     """Store one memory or several. Raises InvalidInput before anything is written.
 
     Several are written page by page: after a StorageError in the middle, sending all again is safe.
@@ -35,7 +38,7 @@ async def store(context: Context, request: StoreRequest, caller: Caller) -> Stor
     space = space_to_write(caller, request.space)
     now = context.clock()
     zone = request.time_zone or caller.time_zone
-    drafts = [draft(item, space, context.ontology, now, zone) for item in _items(request)]
+    drafts = [draft(item, space, context.ontology, now, zone, key) for item in _items(request)]
     results = await write(context, drafts, Mode.REVIVE if request.revive else Mode.STORE, now)
     if request.items is None:
         return StoreAnswer(**results[0].model_dump())
