@@ -25,6 +25,8 @@ from shoal.schema.limits import PASSAGES_MAX
 DISK_WARN_BYTES: Final = 1_000_000_000
 DISK_ERROR_BYTES: Final = 100_000_000
 """Below this SQLite soon can't write, and a backup can't be made."""
+LOCK_WAIT_MS: Final = 1_000
+"""A lock that lasts longer is what the person wants to hear of."""
 
 _COUNTS: Final = {
     "memories": "select count(*) from record where class = 'memory' and init is not null",
@@ -181,7 +183,7 @@ async def _database(loaded: Loaded) -> list[Finding]:
         if not log.exists():
             return [Finding(Level.OK, "database", f"{path} will be made at the first use.")]
     try:
-        async with await ApswDatabase.open(path, read_only=True) as database:
+        async with await ApswDatabase.open(path, read_only=True, busy_timeout_ms=LOCK_WAIT_MS) as database:
             problems = await database.check(quick=False)
             if problems:
                 return [_corrupt(loaded, "; ".join(problems[:3]))]
