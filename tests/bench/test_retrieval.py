@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import apsw
 import pytest
-
 from bench.datasets import Collection, Memory, Question
 from bench.retrieval import HEADINGS, MODES, Outcome, ask, averages, plant
+
 from shoal.core.fakes import FakeDatabase, FakeEmbedder, FakeVectorIndex
 from shoal.core.service import open_memory
 
