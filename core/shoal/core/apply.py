@@ -74,15 +74,20 @@ def statements(cells: Sequence[Cell], replica: Replica, now_ms: int) -> list[Sta
     writing = (body, now_ms, replica.device, int(replica.dirty))
     inits = [cell for cell in cells if cell.field == INIT]
     merged = any(cell.rank is not None for cell in cells)
-    erasing = merged or any(cell.value is None or cell.mode is Mode.REVIVE for cell in inits)
+    purging = any(cell.value is None for cell in inits)
+    erasing = merged or purging or any(cell.mode is Mode.REVIVE for cell in inits)
 
     batch = [Statement(sql.PRIOR, (body,))]
+    if purging:
+        batch.append(Statement(sql.WANT_AFTER_PURGED, (body,)))
     if inits:
         batch.append(Statement(sql.MERGE_INIT, writing))
     if merged:
         batch.append(Statement(sql.STUB, (body,)))
     if len(inits) < len(cells):
         batch.append(Statement(sql.MERGE_CELLS, writing))
+    if erasing:
+        batch.append(Statement(sql.ERASE_LABEL_TEXTS))
     if inits or merged:
         batch.append(Statement(sql.ERASE_CELLS))
     if erasing:
@@ -90,11 +95,14 @@ def statements(cells: Sequence[Cell], replica: Replica, now_ms: int) -> list[Sta
     batch.append(Statement(sql.MODEL))
     batch += [Statement(sql.INDEX_CONTENT, (page,)) for page in _pages(_contents(inits))]
     batch += [Statement(sql.PREPARE_LABELS, (page,)) for page in _pages(_labels(cells))]
-    batch.append(Statement(sql.INDEX_LABELS))
+    if any(_is_label(cell.field) for cell in cells):
+        batch.append(Statement(sql.INDEX_LABELS))
     if erasing:
         batch.append(Statement(sql.ERASE_LABELS))
     if _moves_turns(cells):
         batch.append(Statement(sql.WANT_NEXT_TURN))
+    if purging:
+        batch.append(Statement(sql.MARK_WORDS))
     batch.append(Statement(sql.BUMP, (body, now_ms)))
     return batch
 
@@ -109,8 +117,17 @@ def _moves_turns(cells: Sequence[Cell]) -> bool:
     )
 
 
+def _is_label(field: str) -> bool:
+    """Whether a cell can change the row of `label_fts`. Only an `init` makes a hidden memory seen."""
+    return field in (INIT, "type") or field.startswith(("tag:", "entity:"))
+
+
 def _contents(inits: Sequence[Cell]) -> Iterator[list[str | int]]:
-    for cell in inits:
+    """Yield [id, space, passage, words] of each record's winning `init`: one page may hold several of one record."""
+    winners: dict[tuple[str, str], Cell] = {}
+    for cell in sorted(inits, key=lambda cell: (cell.rank or 0, cell.hlc or "")):
+        winners[cell.id, cell.space] = cell
+    for cell in winners.values():
         if isinstance(cell.value, Mapping) and cell.value.get("class") == "memory":
             for number, passage in enumerate(split(cast("str", cell.value["content"]))):
                 yield [cell.id, cell.space, number, prepare(passage.text)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from shoal.schema.errors import NotAllowed
+from shoal.schema.errors import InvalidInput, NotAllowed
 
 DEFAULT_SPACE: Final = "main"
 
@@ -38,15 +38,22 @@ class Caller:
             raise NotAllowed(f"This needs the scope {scope}.", "Connect again and allow it.", scope=str(scope))
 
     def space(self, wanted: str | None) -> str:
-        """Return the space to write to: the wanted one, or the caller's first. Raises NotAllowed."""
+        """Return one space: the wanted one, or the caller's first. Raises NotAllowed, InvalidInput."""
+        if wanted in ("", "*"):
+            raise InvalidInput(f"{wanted!r} names no single space.", "Name one, or leave `space` out.")
         name = wanted or (self.spaces[0] if self.spaces else DEFAULT_SPACE)
         if self.spaces is not None and name not in self.spaces:
             raise NotAllowed(f"The space {name!r} is not yours to reach.", "Name one that your token allows.")
         return name
 
     def readable(self, wanted: Sequence[str] | str | None) -> tuple[str, ...] | None:
-        """Return the spaces to read: one, several, or with `*` all of them (None = no limit). Raises NotAllowed."""
+        """Return the spaces to read: one, several, or with `*` all of them (None = no limit).
+
+        Raises NotAllowed, InvalidInput.
+        """
         if wanted in ("*", ["*"]):
             return self.spaces
+        if wanted == []:
+            raise InvalidInput("`space` is an empty list.", "Name at least one, `*` for all, or leave it out.")
         names = [wanted] if isinstance(wanted, str) or wanted is None else wanted
         return tuple(dict.fromkeys(self.space(name) for name in names))

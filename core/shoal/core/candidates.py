@@ -1,6 +1,7 @@
 """What the indexes know of a query: words and vectors, filtered inside, in one query each, then one for the rows."""
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
@@ -20,7 +21,7 @@ from shoal.core.ranking import (
     TermHit,
     term_evidence,
 )
-from shoal.core.rows import cell_value
+from shoal.core.rows import SUPERSEDED
 from shoal.core.times import TimeRange
 from shoal.schema.limits import PASSAGES_MAX
 
@@ -85,6 +86,7 @@ def _word_hits(rows: Sequence[Mapping[str, SqlValue]]) -> WordHits:
     hits = WordHits()
     content: list[TermHit] = []
     labels: list[TermHit] = []
+    said: defaultdict[int, float] = defaultdict(float)
     best: dict[int, float] = {}
     for row in rows:
         term = cast("int", row["term"])
@@ -95,8 +97,9 @@ def _word_hits(rows: Sequence[Mapping[str, SqlValue]]) -> WordHits:
         for key, bm25 in pairs:
             rid, passage = divmod(key, PASSAGES_MAX)
             content.append(TermHit(term, rid, bm25))
-            if bm25 > best.get(rid, 0.0):
-                best[rid], hits.passages[rid] = bm25, passage
+            said[key] += bm25
+            if said[key] > best.get(rid, 0.0):
+                best[rid], hits.passages[rid] = said[key], passage
         labels += [TermHit(term, rid, bm25) for rid, bm25 in _pairs(row["labels"])]
     hits.terms = term_evidence(content, TERM_HITS)
     hits.labels = term_evidence(labels, LABEL_HITS)
@@ -131,7 +134,7 @@ def evidence(words: WordHits, vectors: VectorHits) -> dict[int, Evidence]:
 
 _ROWS: Final = f"""
 select r.rid, r.occurred_at, r.space || char(0) || r.conversation_id as conversation, r.position,
-  {cell_value("superseded")} as superseded
+  {SUPERSEDED} as superseded
 from (
   select value as rid from json_each(?)
   union

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Final, cast
 
-from shoal.core.times import TimeRange, parse
-
 from shoal.core.caller import Caller
 from shoal.core.context import Context
 from shoal.core.protocols import Filter
 from shoal.core.text import clean
+from shoal.core.times import TimeRange, parse
 from shoal.schema import tags as tag_rules
 from shoal.schema.errors import InvalidTag, InvalidTime
 from shoal.schema.limits import CONVERSATION_MAX_CHARS, ENTITY_MAX_CHARS

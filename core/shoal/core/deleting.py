@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Final, cast
 
-from shoal.core.times import iso
-
 from shoal.core.apply import apply
 from shoal.core.caller import Caller, Scope
 from shoal.core.cells import INIT, Cell, local
@@ -15,6 +13,7 @@ from shoal.core.protocols import Row
 from shoal.core.reading import ANY_STATE, by_ids
 from shoal.core.storing import PAGE_CELLS
 from shoal.core.text import clean
+from shoal.core.times import iso
 from shoal.schema.errors import InvalidInput
 from shoal.schema.limits import BATCH_MAX
 from shoal.schema.models import (
@@ -73,7 +72,7 @@ async def _selected(context: Context, request: DeleteRequest, caller: Caller, no
             raise InvalidInput(
                 f"Ids were given together with {', '.join(narrowing)}.", "Use either ids or filters to say what goes."
             )
-        rows = await by_ids(context, ids, caller.readable(request.space or "*"), states)
+        rows = await by_ids(context, ids, caller.readable("*" if request.space is None else request.space), states)
         if len(rows) < len(ids):
             missing = len(ids) - len(rows)
             notes.append(Note(code=NoteCode.MISSING, message=f"{missing} of {len(ids)} were not found.", n=missing))

@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import JsonValue as RequestJson
-from shoal.core.times import to_ms
 
 from shoal.core import ids
 from shoal.core.canonical import JsonValue, canonical_json
 from shoal.core.cells import INIT, Cell, local, of_set
 from shoal.core.text import clean, normalise
+from shoal.core.times import to_ms
 from shoal.schema import tags as tag_rules
 from shoal.schema.errors import InvalidInput, InvalidMetadata, OutOfRange, TooMany
 from shoal.schema.limits import (
@@ -53,7 +53,10 @@ class Draft:
     position: int | None
 
     def cells(self, mode: Mode) -> list[Cell]:
-        """Return the cells to apply. What is already there is left out by the SQL."""
+        """Return the cells to apply. What is already there is left out by the SQL.
+
+        A text that is stored again comes out of the archive: its writer must find it.
+        """
         init: dict[str, JsonValue] = {
             "v": FORMAT,
             "class": "memory",
@@ -69,7 +72,7 @@ class Draft:
             init["conversation_id"] = self.conversation_id
         if self.position is not None:
             init["position"] = self.position
-        cells = [local(self.id, self.space, INIT, init, mode)]
+        cells = [local(self.id, self.space, INIT, init, mode), local(self.id, self.space, "archived", 0, mode)]
         if mode is Mode.REVIVE:
             cells.append(local(self.id, self.space, "trash", None, mode))
         if self.named_type is not None:

@@ -5,6 +5,7 @@ change of model every memory is made anew from the newest to the oldest: meta 'r
 is still to do, meta 'model' the fingerprint that it is done for.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Sequence
 from typing import Final, cast
@@ -12,7 +13,8 @@ from typing import Final, cast
 from shoal.core.cells import compact_json
 from shoal.core.context import Context
 from shoal.core.passages import split
-from shoal.core.protocols import Role, Row, Statement, VectorRow
+from shoal.core.protocols import Role, Row, Statement, VectorIndex, VectorRow
+from shoal.schema import sql
 from shoal.schema.limits import PASSAGES_MAX
 
 PENDING_COUNT_MAX: Final = 10_000
@@ -32,7 +34,7 @@ _WANTED: Final = f"select {_COLUMNS} from record r indexed by record_want where 
 _PURGED: Final = f"select {_COLUMNS} from record r indexed by record_want where r.want > 0 and r.init is null limit ?1"
 _REEMBED: Final = (
     f"select {_COLUMNS} from record r where r.rid < (select v from meta where k = 'reembed')"
-    " and r.class = 'memory' and r.init is not null order by r.rid desc limit ?1"
+    " and r.class = 'memory' and r.init is not null and r.want = 0 order by r.rid desc limit ?1"
 )
 _DONE: Final = """
 update record set want = 0
@@ -47,18 +49,22 @@ class Indexer:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._in_flight: set[int] = set()
+        self._one_at_a_time = asyncio.Lock()
 
     async def begin(self) -> None:
-        """Note the model in use; when it isn't the one that made the vectors, want all of them anew."""
+        """Note the model in use; when it isn't the one that made the vectors, want all of them anew.
+
+        Before the first model nothing was embedded, so all that there is is wanted already.
+        """
         embedder = self._context.embedder
         if embedder is None:
             return
         await self._context.database.batch(
             [
                 Statement(
-                    "insert into meta (k, v) select 'reembed', coalesce(max(rid) + 1, 0) from record where true"
-                    " on conflict (k) do update set v = excluded.v"
-                    " where (select v from meta where k = 'model') is not ?1",
+                    "insert into meta (k, v) select 'reembed', max(rid) + 1 from record"
+                    " where (select v from meta where k = 'model') <> ?1 having max(rid) is not null"
+                    " on conflict (k) do update set v = excluded.v",
                     (embedder.fingerprint,),
                 ),
                 Statement(
@@ -74,7 +80,7 @@ class Indexer:
         rows = await self._context.database.query(
             "select (select count(*) from (select 1 from record indexed by record_want where want > 0 limit ?1))"
             " + (select count(*) from (select 1 from record where rid < (select v from meta where k = 'reembed')"
-            " and class = 'memory' and init is not null limit ?1)) as n",
+            " and class = 'memory' and init is not null and want = 0 limit ?1)) as n",
             (PENDING_COUNT_MAX,),
         )
         return min(PENDING_COUNT_MAX, cast("int", rows[0]["n"]))
@@ -84,6 +90,7 @@ class Indexer:
 
         Raises ModelError, StorageError; what was not finished stays wanted.
         """
+        await self._erase_words()
         return await self.wanted(limit) or await self._again(limit)
 
     async def wanted(self, limit: int) -> int:
@@ -91,40 +98,46 @@ class Indexer:
         return await self._work(await self._take(_WANTED, limit), again=False)
 
     async def erase_purged(self) -> None:
-        """Remove the vectors of purged memories at once."""
+        """Remove the vectors and the words of purged memories at once."""
         while await self._work(await self._take(_PURGED, ERASE_LIMIT), again=False):
             pass
+        await self._erase_words()
+
+    async def _erase_words(self) -> None:
+        if await self._context.database.query("select 1 from meta where k = 'erase_words' and v = 1"):
+            await self._context.database.batch([Statement(text) for text in sql.OPTIMIZE])
 
     async def _again(self, limit: int) -> int:
-        """Make vectors anew after a change of model."""
+        """Make vectors anew after a change of model. One step at a time: the mark says that all above it is done."""
         if self._context.embedder is None:
             return 0
-        return await self._work(await self._take(_REEMBED, limit), again=True)
+        async with self._one_at_a_time:
+            return await self._work(await self._take(_REEMBED, limit), again=True)
 
     async def _work(self, rows: Sequence[Row], again: bool) -> int:
-        if not rows:
+        index = self._context.index
+        if not rows or index is None:
             return 0
         rids = {cast("int", row["rid"]) for row in rows}
         self._in_flight |= rids
         try:
-            await self._make(rows)
+            await self._make(index, rows)
             await self._finish(rows, again)
         finally:
             self._in_flight -= rids
         return len(rows)
 
-    async def _take(self, sql: str, limit: int) -> list[Row]:
+    async def _take(self, select: str, limit: int) -> list[Row]:
         if self._context.index is None:
             return []
-        rows = await self._context.database.query(sql, (limit + len(self._in_flight),))
+        rows = await self._context.database.query(select, (limit + len(self._in_flight),))
         rows = [row for row in rows if row["rid"] not in self._in_flight][:limit]
         if self._context.embedder is None:
             return [row for row in rows if row["content"] is None]
         return rows
 
-    async def _make(self, rows: Sequence[Row]) -> None:
-        index, embedder = self._context.index, self._context.embedder
-        assert index is not None, "nothing is taken without one"
+    async def _make(self, index: VectorIndex, rows: Sequence[Row]) -> None:
+        embedder = self._context.embedder
         gone = [cast("int", row["rid"]) for row in rows if row["content"] is None]
         if gone:
             await index.delete([rid * PASSAGES_MAX + passage for rid in gone for passage in range(PASSAGES_MAX)])

@@ -1,13 +1,12 @@
 """Update: a memory's changeable parts in place; new text as a new memory that supersedes it."""
 
 import json
-from typing import cast
-
-from shoal.core.times import to_ms
+from dataclasses import replace
+from typing import Final, cast
 
 from shoal.core.apply import apply
 from shoal.core.caller import Caller, Scope
-from shoal.core.canonical import JsonValue
+from shoal.core.canonical import JsonValue, canonical_json
 from shoal.core.cells import INIT, Cell, local, of_set
 from shoal.core.context import Context
 from shoal.core.drafts import FORMAT, Draft, draft, importance, metadata_cells
@@ -15,15 +14,21 @@ from shoal.core.ids import edge_id
 from shoal.core.protocols import Row
 from shoal.core.reading import ANY_STATE, by_ids
 from shoal.core.rows import json_list
+from shoal.core.times import to_ms
 from shoal.schema import tags as tag_rules
-from shoal.schema.errors import InvalidInput, NotFound
+from shoal.schema.errors import InvalidInput, NotFound, TooMany
+from shoal.schema.limits import TAGS_MAX
 from shoal.schema.models import StoreItem, TagChanges, UpdateAnswer, UpdateRequest
 from shoal.schema.sql import Mode, State
+
+_CHANGES: Final = ("content", "type", "tags", "metadata", "importance", "occurred_at", "archived")
 
 
 async def update(context: Context, request: UpdateRequest, caller: Caller) -> UpdateAnswer:
     """Change a memory. Raises NotFound, InvalidInput, NotAllowed; then nothing was written."""
     caller.require(Scope.WRITE)
+    if not request.revive and all(getattr(request, name) is None for name in _CHANGES):
+        raise InvalidInput("Nothing to change was given.", f"Give one of {', '.join(_CHANGES)}.")
     row = await _current(context, request, caller)
     now = context.clock()
     zone = request.time_zone or caller.time_zone
@@ -33,14 +38,17 @@ async def update(context: Context, request: UpdateRequest, caller: Caller) -> Up
     successor = None if request.content is None else _successor(context, request, row, now, zone)
     if successor is not None:
         cells += _superseding(successor, request.id, now, Mode.REVIVE if request.revive else Mode.EDIT)
-    if not cells:
-        raise InvalidInput("Nothing to change was given.", "Give content, type, tags, metadata, importance, ...")
-    await apply(context.database, cells, context.replica, now)
+    priors = await apply(context.database, cells, context.replica, now)
+    prior = priors.get((request.id, space))
+    if successor is None and cells and (prior is None or not (prior.alive or request.revive)):
+        raise NotFound(f"The memory {request.id} was deleted meanwhile.", "Look for its id with memory_find.")
     return UpdateAnswer(success=True, id=request.id, superseded_by=None if successor is None else successor.id)
 
 
 async def _current(context: Context, request: UpdateRequest, caller: Caller) -> Row:
-    rows = await by_ids(context, [request.id], caller.readable(request.space or "*"), ANY_STATE)
+    rows = await by_ids(
+        context, [request.id], caller.readable("*" if request.space is None else request.space), ANY_STATE
+    )
     if not rows:
         raise NotFound(f"There is no memory {request.id}.", "Look for its id with memory_find.")
     caller.space(cast("str", rows[0]["space"]))
@@ -79,6 +87,7 @@ def _edits(context: Context, request: UpdateRequest, row: Row, now_ms: int, zone
 def changed_tags(before: tuple[str, ...], change: TagChanges | list[str] | str) -> tuple[str, ...]:
     """Return the tags after a change: exactly a given list, or some added and some removed.
 
+    A memory whose stores have united to more than TAGS_MAX tags may lose some, but gain none.
     Raises InvalidTag, TooMany, InvalidInput (`set` together with `add` or `remove`).
     """
     if not isinstance(change, TagChanges):
@@ -89,25 +98,41 @@ def changed_tags(before: tuple[str, ...], change: TagChanges | list[str] | str) 
         return tag_rules.parse_all(change.set)
     removed = tag_rules.parse_all(change.remove)
     kept = [tag for tag in before if tag not in removed]
-    return tag_rules.parse_all([*kept, *tag_rules.parse_all(change.add)])
+    after = tuple(dict.fromkeys([*kept, *tag_rules.parse_all(change.add)]))
+    if len(after) > max(TAGS_MAX, len(kept)):
+        raise TooMany(f"The memory would have {len(after)} tags.", f"Use at most {TAGS_MAX}.", limit=TAGS_MAX)
+    return after
 
 
 def _successor(context: Context, request: UpdateRequest, row: Row, now_ms: int, zone: str) -> Draft:
-    """Return the new version: the new text with what the old memory carried, changed as the request says."""
-    before = tuple(json_list(row["tags"]))
+    """Return the new version: the new text with what the old memory carried, changed as the request says.
+
+    What it carries is taken as it is: several stores may have united to more than one may bring, and another
+    replica's user may have added its type.
+    """
     item = StoreItem(
         content=cast("str", request.content),
-        type=request.type or cast("str", row["type"]),
-        tags=list(before if request.tags is None else changed_tags(before, request.tags)),
-        entities=json_list(row["entities"]),
-        metadata={**json.loads(cast("str", row["metadata"])), **(request.metadata or {})},
-        importance=cast("float | None", row["importance"]) if request.importance is None else request.importance,
+        type=request.type,
+        metadata=request.metadata,
+        importance=request.importance,
         occurred_at=request.occurred_at,
     )
     new = draft(item, cast("str", row["space"]), context.ontology, now_ms, zone)
     if new.id == request.id:
         raise InvalidInput("The new content equals the old.", "Leave `content` out to change other parts.")
-    return new
+    before = tuple(json_list(row["tags"]))
+    kind = cast("str", row["type"]) if request.type is None else new.type
+    metadata = json.loads(cast("str", row["metadata"]))
+    return replace(
+        new,
+        named_type=kind,
+        type=kind,
+        tags=before if request.tags is None else changed_tags(before, request.tags),
+        entities=tuple(json_list(row["entities"])),
+        sources=tuple(json_list(row["sources"])),
+        metadata={**{key: canonical_json(value) for key, value in metadata.items()}, **new.metadata},
+        importance=cast("float | None", row["importance"]) if new.importance is None else new.importance,
+    )
 
 
 def _superseding(new: Draft, old_id: str, now_ms: int, mode: Mode) -> list[Cell]:
@@ -116,6 +141,7 @@ def _superseding(new: Draft, old_id: str, now_ms: int, mode: Mode) -> list[Cell]
     An explicit edit brings its text back even if it was forgotten: what the user just wrote is wanted.
     """
     edge = edge_id(new.space, new.id, "supersedes", old_id, symmetric=False)
+    reverse = edge_id(new.space, old_id, "supersedes", new.id, symmetric=False)
     init: dict[str, JsonValue] = {
         "v": FORMAT,
         "class": "edge",
@@ -129,6 +155,7 @@ def _superseding(new: Draft, old_id: str, now_ms: int, mode: Mode) -> list[Cell]
         *new.cells(Mode.REVIVE),
         local(edge, new.space, INIT, init, Mode.REVIVE),
         local(edge, new.space, "trash", None, Mode.REVIVE),
+        local(reverse, new.space, "trash", now_ms, Mode.EDIT),
         local(new.id, new.space, "superseded", None, Mode.REVIVE),
         local(old_id, new.space, "superseded", new.id, mode),
     ]
