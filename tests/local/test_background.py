@@ -51,7 +51,7 @@ class Memory:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - the fakes are plain numbers
             await asyncio.sleep(0.005)
 
 

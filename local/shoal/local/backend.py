@@ -39,6 +39,7 @@ EMBED_BEFORE_FIND: Final = 64
 """Memories that a search without a daemon embeds first: about two seconds of the model's time at most."""
 
 A = TypeVar("A", bound=BaseModel)
+R = TypeVar("R", StoreRequest, FindRequest, GetRequest, UpdateRequest, DeleteRequest)
 
 
 class Backend(Protocol):
@@ -80,13 +81,14 @@ class Backend(Protocol):
 class InProcess:
     """The service in this process."""
 
-    def __init__(self, memory: Memory, caller: Caller) -> None:
+    def __init__(self, memory: Memory, caller: Caller, space: str) -> None:
         self._memory = memory
         self._caller = caller
+        self._space = space
 
     async def store(self, asked: StoreRequest) -> StoreAnswer | StoreBatchAnswer:
         """Store. The vector is made by whoever searches next, since loading the model takes longer than all else."""
-        answer = await self._memory.store(asked, self._caller)
+        answer = await self._memory.store(_within(asked, self._space), self._caller)
         if isinstance(answer, StoreAnswer) and answer.status is StoreStatus.WAS_FORGOTTEN:
             raise WasForgotten(
                 "This text was deleted before; nothing was written.", "Add --revive to bring it back.", id=answer.id
@@ -97,19 +99,19 @@ class InProcess:
         """Search, after the vectors of what was stored lately have been made."""
         with suppress(ModelError):  # The answer's notes say so.
             await self._memory.embed_pending(EMBED_BEFORE_FIND)
-        return await self._memory.find(asked, self._caller)
+        return await self._memory.find(_within(asked, self._space), self._caller)
 
     async def get(self, asked: GetRequest) -> GetAnswer:
         """Read by id or page by page."""
-        return await self._memory.get(asked, self._caller)
+        return await self._memory.get(_within(asked, self._space), self._caller)
 
     async def update(self, asked: UpdateRequest) -> UpdateAnswer:
         """Change one memory."""
-        return await self._memory.update(asked, self._caller)
+        return await self._memory.update(_within(asked, self._space), self._caller)
 
     async def delete(self, asked: DeleteRequest) -> DeleteAnswer:
         """Move to the trash, or purge."""
-        return await self._memory.delete(asked, self._caller)
+        return await self._memory.delete(_within(asked, self._space), self._caller)
 
     async def revive(self, ids: Sequence[str]) -> ReviveAnswer:
         """Take out of the trash."""
@@ -129,33 +131,38 @@ class InProcess:
 class OverRest:
     """The service of the running daemon."""
 
-    def __init__(self, record: DaemonRecord, time_zone: str) -> None:
+    def __init__(self, record: DaemonRecord, time_zone: str, space: str) -> None:
         self._record = record
+        self._space = space
         self._headers = {"content-type": "application/json", "shoal-time-zone": time_zone}
 
     async def store(self, asked: StoreRequest) -> StoreAnswer | StoreBatchAnswer:
         """Store one memory or several."""
         answer = StoreAnswer if asked.items is None else StoreBatchAnswer
-        return await self._call(answer, "POST", "/memories", asked)
+        return await self._call(answer, "POST", "/memories", _within(asked, self._space))
 
     async def find(self, asked: FindRequest) -> FindAnswer:
         """Search."""
-        return await self._call(FindAnswer, "POST", "/search", asked)
+        return await self._call(FindAnswer, "POST", "/search", _within(asked, self._space))
 
     async def get(self, asked: GetRequest) -> GetAnswer:
         """Read by id or page by page."""
         query = urlencode(
-            {name: _as_text(value) for name, value in _fields(asked).items()}, doseq=True, encoding="utf-8"
+            {name: _as_text(value) for name, value in _fields(_within(asked, self._space)).items()},
+            doseq=True,
+            encoding="utf-8",
         )
         return await self._call(GetAnswer, "GET", f"/memories?{query}")
 
     async def update(self, asked: UpdateRequest) -> UpdateAnswer:
         """Change one memory."""
-        return await self._call(UpdateAnswer, "PATCH", f"/memories/{quote(asked.id, safe='')}", asked)
+        return await self._call(
+            UpdateAnswer, "PATCH", f"/memories/{quote(asked.id, safe='')}", _within(asked, self._space)
+        )
 
     async def delete(self, asked: DeleteRequest) -> DeleteAnswer:
         """Move to the trash, or purge."""
-        return await self._call(DeleteAnswer, "POST", "/memories/delete", asked)
+        return await self._call(DeleteAnswer, "POST", "/memories/delete", _within(asked, self._space))
 
     async def revive(self, ids: Sequence[str]) -> ReviveAnswer:
         """Take out of the trash."""
@@ -189,6 +196,11 @@ class OverRest:
         if reply.status >= HTTPStatus.BAD_REQUEST:
             raise error_from(said["error"])
         return answer.model_validate(said)
+
+
+def _within(asked: R, space: str) -> R:
+    """Return the request in the space of the settings unless it names one."""
+    return asked if asked.space is not None else asked.model_copy(update={"space": space})
 
 
 def _fields(asked: BaseModel) -> dict[str, Any]:
@@ -227,7 +239,7 @@ async def open_backend(
     record = find_daemon(loaded.home)
     if record is None:
         async with open_runtime(loaded, model_progress) as runtime:
-            yield InProcess(runtime.memory, caller)
+            yield InProcess(runtime.memory, caller, loaded.settings.space)
     elif Path(record.database) != loaded.database:
         raise DaemonRunning(
             f"The daemon of this home serves {record.database}, not {loaded.database}.",
@@ -235,4 +247,4 @@ async def open_backend(
             url=record.url,
         )
     else:
-        yield OverRest(record, caller.time_zone)
+        yield OverRest(record, caller.time_zone, loaded.settings.space)

@@ -206,8 +206,11 @@ def _corrupt(loaded: Loaded, reason: str) -> Finding:
 
 async def _indexes(loaded: Loaded, database: ApswDatabase) -> list[Finding]:
     tables = {row["name"] for row in await database.query("select name from sqlite_schema")}
-    if "record" not in tables:
+    if not tables:
         return [Finding(Level.OK, "indexes", "the database is empty")]
+    if "record" not in tables:
+        mend = "Set SHOAL_DB to a file that shoal may make its own."
+        return [Finding(Level.ERROR, "database", "this is another program's database", mend)]
     counts = {name: await _count(database, sql) for name, sql in _COUNTS.items()}
     fingerprint = _fingerprint(loaded)
     if fingerprint is not None:

@@ -39,14 +39,19 @@ async def back_up(database: Path, target: Path, report: Report) -> int:
 async def check_backup(path: Path) -> None:
     """Check a backup from end to end. Raises NotFound, StorageError, DatabaseCorrupt."""
     _require(path, "There is no backup")
-    async with await ApswDatabase.open(path, read_only=True) as database:
-        found = await database.check(quick=False)
-        if not found and not await database.query("select 1 from sqlite_schema where name = 'record'"):
-            found = ["it is not a database of shoal"]
+    beside = [path.with_name(path.name + suffix) for suffix in SIDE_FILES]
+    ours = [file for file in beside if not file.exists()]
+    try:
+        async with await ApswDatabase.open(path, read_only=True) as database:
+            found = await database.check(quick=False)
+            if not found and not await database.query("select 1 from sqlite_schema where name = 'record'"):
+                found = ["it is not a database of shoal"]
+    finally:
+        # A reader may not remove what it had to make.
+        for file in ours:
+            file.unlink(missing_ok=True)
     if found:
-        raise DatabaseCorrupt(
-            f"{path} can't be used: {'; '.join(found[:3])}.", "Use another backup; `shoal doctor` lists them."
-        )
+        raise DatabaseCorrupt(f"{path} can't be used: {'; '.join(found[:3])}.", "Use another backup.")
 
 
 async def restore(backup: Path, database: Path, now: datetime, report: Report) -> Path | None:

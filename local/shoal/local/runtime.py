@@ -14,7 +14,7 @@ from shoal.local.database import ApswDatabase
 from shoal.local.embedding import FastembedEmbedder, open_embedder
 from shoal.local.settings import NO_MODEL, Loaded
 from shoal.local.zone import machine_zone
-from shoal.schema.errors import DatabaseReadOnly, ModelUnavailable
+from shoal.schema.errors import DatabaseForeign, DatabaseReadOnly, ModelUnavailable
 from shoal.schema.ontology import Ontology
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ async def open_runtime(
     """
     make_folder(loaded)
     async with await ApswDatabase.open(loaded.database) as database:
+        await _require_ours(database)
         await migrate(database)
         embedder, reason = _embedder(loaded, model_progress)
         try:
@@ -92,6 +93,15 @@ def make_folder(loaded: Loaded) -> None:
             f"The database's folder {folder} can't be made: {error.strerror or error}.",
             "Choose another with SHOAL_DB or --db.",
         ) from error
+
+
+async def _require_ours(database: ApswDatabase) -> None:
+    """Raise DatabaseForeign for another program's file: an alias of a setting may lead to one."""
+    tables = {row["name"] for row in await database.query("select name from sqlite_schema where type = 'table'")}
+    if tables and "record" not in tables:
+        raise DatabaseForeign(
+            f"{database.path} is another program's database.", "Set SHOAL_DB to a file that shoal may make its own."
+        )
 
 
 def _embedder(loaded: Loaded, progress: Callable[[float], None] | None) -> tuple[FastembedEmbedder | None, str]:

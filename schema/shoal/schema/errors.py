@@ -27,6 +27,7 @@ ShoalError
 ├── InternalError                 500  a fault of ours; the log has it under the request's id
 ├── StorageError                  503
 │   ├── DatabaseCorrupt
+│   ├── DatabaseForeign
 │   ├── DatabaseLocked
 │   ├── DatabaseReadOnly
 │   ├── DatabaseFull
@@ -232,6 +233,12 @@ class DatabaseCorrupt(StorageError):
     """The file fails SQLite's checks. It is never overwritten."""
 
     code = "database_corrupt"
+
+
+class DatabaseForeign(StorageError):
+    """The file is another program's database. Nothing is added to it."""
+
+    code = "database_foreign"
 
 
 class DatabaseLocked(StorageError):

@@ -133,12 +133,16 @@ def _remove(options: Options, fields: dict[str, Any], yes: bool, dry_run: bool) 
 
 def _agreed(preview: DeleteAnswer, purge: bool) -> bool:
     """Whether the person agrees. Raises ConfirmationRequired where nobody can be asked."""
-    if not sys.stdin.isatty():
+    if not _can_ask():
         raise ConfirmationRequired(
             f"This would remove {len(preview.ids)} memories.", "Add --yes, or run it on a terminal."
         )
     click.echo(_preview(preview, purge), err=True)
     return click.confirm(say("confirm_purge" if purge else "confirm_delete", count=len(preview.ids)), err=True)
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty()
 
 
 def _preview(answer: DeleteAnswer, purge: bool) -> str:

@@ -1,0 +1,226 @@
+"""The commands in this process, on a database of their own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from shoal.local.cli.group import COMMANDS, shoal
+from shoal.local.cli.words import say
+from shoal.local.home import Home
+
+
+def run(*arguments: str, code: int = 0, **options: Any) -> Result:
+    result = CliRunner().invoke(shoal, arguments, catch_exceptions=False, **options)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def run_json(*arguments: str, **options: Any) -> Any:
+    return json.loads(run(*arguments, "--json", **options).stdout)
+
+
+def store(text: str, *options: str) -> str:
+    return run_json("store", text, *options)["id"]
+
+
+@pytest.fixture(autouse=True)
+def _own_home(home: Home) -> None:
+    """Every command works in the test's home."""
+
+
+def test_a_memory_is_stored_found_and_shown() -> None:
+    one = store(
+        "Deploys happen on Fridays", "--type", "decision", "--tags", "topic:deploy,urgent", "--entity", "Mei",
+        "--metadata", "who=Mei", "--metadata", "n=3", "--occurred-at", "2026-03-01", "--importance", "1.5",
+    )  # fmt: skip
+    assert "Deploys happen on Fridays" in run("find", "deploys").stdout
+    (found,) = run_json("find", "deploys", "--type", "decision", "--tags", "urgent", "--explain")["results"]
+    assert found["id"] == one
+    (memory,) = run_json("get", one)["memories"]
+    assert memory["metadata"] == {"who": "Mei", "n": 3}
+    assert (memory["sources"], memory["entities"], memory["importance"]) == (["cli"], ["Mei"], 1.5)
+    shown = run("get", one).stdout
+    assert "topic:deploy, urgent" in shown
+    assert one in shown
+
+
+def test_text_and_query_come_from_stdin() -> None:
+    one = run_json("store", "-", input="多行\n内容\n")["id"]
+    assert run_json("get", one)["memories"][0]["content"] == "多行\n内容"
+    assert run_json("find", "-", input="内容")["results"][0]["id"] == one
+    assert "UTF-8" in run("store", "-", input=b"\xff\xfe", code=1).stderr
+
+
+def test_storing_twice_joins_and_storing_what_was_deleted_needs_revive() -> None:
+    one = store("once")
+    assert "Already known" in run("store", "once").stdout
+    run("delete", one, "--yes")
+    refused = run("store", "once", code=1)
+    assert "--revive" in refused.stderr
+    assert run_json("store", "once", "--revive")["status"] == "revived"
+
+
+def test_lists_are_paged_filtered_and_ordered() -> None:
+    for day in (1, 2, 3):
+        store(f"day {day}", "--occurred-at", f"2026-03-0{day}", "--tags", f"d{day}")
+    contents = [memory["content"] for memory in run_json("list", "--order", "oldest")["memories"]]
+    assert contents == ["day 1", "day 2", "day 3"]
+    page = run("list", "--page-size", "2").stdout
+    assert "day 3" in page
+    assert "--page 2" in page
+    assert [m["content"] for m in run_json("list", "--since", "2026-03-03")["memories"]] == ["day 3"]
+    assert [m["content"] for m in run_json("list", "--tags", "d1,d2", "--all-tags")["memories"]] == []
+
+
+def test_an_update_changes_tags_or_supersedes_the_text() -> None:
+    one = store("first text", "--tags", "a,b")
+    run("update", one, "--add-tags", "c", "--remove-tags", "a", "--metadata", "k=1", "--importance", "2")
+    (memory,) = run_json("get", one)["memories"]
+    assert sorted(memory["tags"]) == ["b", "c"]
+    newer = run_json("update", one, "--content", "second text")["superseded_by"]
+    assert newer in run("get", one, "--history").stdout
+    run("update", newer, "--archive")
+    assert run_json("get", newer)["memories"][0]["state"] == "archived"
+    assert run_json("list", "--archived")["memories"]
+    assert "Updated" in run("update", newer, "--unarchive").stdout
+    run("update", newer, "--tags", "x", "--add-tags", "y", code=2)
+
+
+def test_a_delete_asks_shows_and_can_be_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = store("one"), store("two")
+    assert run_json("delete", one, "--dry-run")["status"] == "cancelled"
+    assert "--yes" in run("delete", one, code=1).stderr
+    monkeypatch.setattr("shoal.local.cli.removing._can_ask", lambda: True)
+    assert "Nothing was changed" in run("delete", one, input="n\n").stdout
+    assert "shoal revive" in run("delete", one, input="y\n").stdout
+    assert [m["id"] for m in run_json("list")["memories"]] == [two]
+    assert {m["id"] for m in run_json("list", "--trashed")["memories"]} == {one, two}
+    assert "Brought back 1" in run("revive", one).stdout
+    assert two in run("revive", two, code=1).stderr
+
+
+def test_a_purge_leaves_nothing_to_revive() -> None:
+    one = store("a secret", "--entity", "Former Customer")
+    assert run_json("purge", "--entity", "Former Customer", "--yes")["status"] == "purged"
+    run("get", one, code=1)
+    run("revive", one, code=1)
+
+
+def test_removing_without_saying_what_is_a_usage_error_and_nothing_matching_a_failure() -> None:
+    run("delete", "--yes", code=2)
+    assert "No memory matches" in run("delete", "--tags", "none", "--yes", code=1).stderr
+
+
+def test_errors_say_what_to_do_and_are_json_on_demand() -> None:
+    text = run("find", "x", "--type", "nonsense", code=1)
+    assert "Use one of" in text.stderr
+    assert text.stdout == ""
+    error = json.loads(run("find", "x", "--type", "nonsense", "--json", code=1).stderr)["error"]
+    assert error["code"] == "unknown_type"
+    assert error["mend"]
+    run("get", "0" * 32, code=1)
+    run("store", "  ", code=1)
+    run("store", "x", "--metadata", "nonsense", code=2)
+    run("find", "--nonsense", code=2)
+    run("nonsense", code=2)
+
+
+def test_settings_that_cannot_be_used_end_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_TRASH_DAYS", "none")
+    assert "trash_days" in run("stats", code=1).stderr
+    monkeypatch.setenv("SHOAL_TRASH_DAYS", "3")
+    monkeypatch.setenv("SHOAL_TRASH_DASY", "3")
+    assert "SHOAL_TRASH_DASY" in run("stats").stderr
+
+
+def test_the_space_of_the_settings_is_written_and_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    store("in main")
+    monkeypatch.setenv("SHOAL_SPACE", "work")
+    one = store("in work")
+    assert [m["content"] for m in run_json("list")["memories"]] == ["in work"]
+    assert len(run_json("list", "--space", "*")["memories"]) == 2
+    monkeypatch.delenv("SHOAL_SPACE")
+    assert [m["content"] for m in run_json("list")["memories"]] == ["in main"]
+    assert run_json("get", one)["memories"][0]["space"] == "work"
+
+
+def test_another_home_and_another_database_are_chosen_before_the_command(tmp_path: Path) -> None:
+    run("--home", str(tmp_path / "second"), "store", "elsewhere")
+    assert (tmp_path / "second" / "shoal.db").is_file()
+    run("--db", str(tmp_path / "folder" / "third.db"), "store", "elsewhere too")
+    assert (tmp_path / "folder" / "third.db").is_file()
+    assert run_json("list")["memories"] == []
+
+
+def test_stats_and_doctor_speak_to_people_and_programs() -> None:
+    store("one", "--type", "decision")
+    assert "decision 1" in run("stats").stdout
+    assert run_json("stats")["total"] == 1
+    assert "All is well." in run("doctor").stdout
+    assert run_json("doctor")["level"] == "ok"
+
+
+def test_the_doctor_fails_on_a_damaged_database_and_restore_mends_it(home: Home) -> None:
+    store("kept")
+    backup = run_json("backup")["path"]
+    store("lost")
+    home.database.write_bytes(b"\0" * 8192)
+    found = run("doctor", code=1).stdout
+    assert "damaged" in found
+    assert "shoal restore" in found
+    assert "damaged" in run("stats", code=1).stderr or "corrupt" in run("stats", code=1).stderr
+    assert "is now" in run("restore", backup).stdout
+    assert [m["content"] for m in run_json("list")["memories"]] == ["kept"]
+    assert run_json("doctor")["level"] == "ok"
+
+
+def test_backups_go_where_they_are_told(home: Home, tmp_path: Path) -> None:
+    store("x")
+    assert "checked" in run("backup", str(tmp_path / "copy.db")).stdout
+    assert (tmp_path / "copy.db").is_file()
+    run("backup")
+    assert len(list(home.backups.iterdir())) == 1
+    assert run_json("restore", str(tmp_path / "copy.db"))["kept_aside"]
+    run("restore", str(tmp_path / "missing.db"), code=1)
+
+
+def test_seeding_twice_changes_nothing_and_bad_lines_are_named(tmp_path: Path) -> None:
+    assert run("seed").stdout.startswith("12 stored, 0 already known")
+    assert run_json("seed")["merged"] == 12
+    file = tmp_path / "seed.jsonl"
+    file.write_text('{"content": "good"}\n{"content": ""}\nnonsense\n')
+    result = run("seed", str(file))
+    assert result.stdout.startswith("1 stored, 0 already known, 2 skipped")
+    assert "Line 2" in result.stderr
+    assert "Line 3" in result.stderr
+    run("seed", str(tmp_path / "missing"), code=1)
+
+
+def test_messages_are_chinese_for_people_who_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    assert "已保存" in run("store", "x").stdout
+    assert "没有找到" in run("find", "nothing of the kind", "--type", "bug").stdout
+    monkeypatch.setenv("LC_ALL", "en_US.UTF-8")
+    assert say("no_results") == "Nothing found."
+    assert "Search by meaning" in run("find", "--help").stdout
+
+
+def test_the_shim_starts_without_what_makes_others_slow() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, shoal.local.cli.mcp, shoal.local.shim, shoal.local.launch, shoal.local.lock;"
+        "print([m for m in ('pydantic', 'mcp', 'numpy', 'fastembed', 'fastapi', 'rich', 'httpx') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"
+
+
+def test_every_command_can_be_loaded() -> None:
+    for name in COMMANDS:
+        assert name in run("--help").stdout
+        assert "Examples" in run(name, "--help").stdout
+    assert "0." in run("--version").stdout
