@@ -160,6 +160,7 @@ class Rig:
 async def opened(
     *,
     connection: apsw.Connection | None = None,
+    database: Database | None = None,
     embedder: Embedder | str | None = "hashed-words@1",
     index: FakeVectorIndex | None = None,
     clock: Clock | None = None,
@@ -167,14 +168,14 @@ async def opened(
     policy: Policy = LAPTOP,
     **more: Any,
 ) -> Rig:
-    """Return a memory on a new database in memory, or on a connection that has one already."""
+    """Return a memory on a new database in memory, on a connection that has one already, or on another database."""
     connection = connection or apsw.Connection(":memory:")
-    database = Recorder(FakeDatabase(connection))
+    recorder = Recorder(database or FakeDatabase(connection))
     model = Embeddings(embedder) if isinstance(embedder, str) else embedder
-    vectors = index or (None if model is None else FakeVectorIndex(database))
+    vectors = index or (None if model is None else FakeVectorIndex(recorder))
     clock = clock or Clock()
-    memory = await open_memory(database, vectors, model, clock=clock, new_device=device, policy=policy, **more)
-    return Rig(connection, database, vectors, model, clock, memory)
+    memory = await open_memory(recorder, vectors, model, clock=clock, new_device=device, policy=policy, **more)
+    return Rig(connection, recorder, vectors, model, clock, memory)
 
 
 def cell(
