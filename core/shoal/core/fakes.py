@@ -27,6 +27,7 @@ from shoal.core.protocols import (
     VectorRow,
 )
 from shoal.core.statements import INT_MAX, check
+from shoal.core.vectors import check_vector
 from shoal.schema.limits import PASSAGES_MAX
 
 FAKE_DIM: Final = 64
@@ -128,10 +129,9 @@ class FakeVectorIndex:
         return [hit for hit in await self.search(row.vector, k + 1, where) if hit.key != key][:k]
 
     def _checked(self, vector: Vector) -> Vector:
-        for row in self._rows.values():
-            if len(row.vector) != len(vector):
-                raise ValueError(f"a vector of length {len(vector)}; the index holds {len(row.vector)}")
-            break
+        # The first vector sets the length.
+        dim = next((len(row.vector) for row in self._rows.values()), len(vector))
+        check_vector(vector, dim)
         return vector
 
 

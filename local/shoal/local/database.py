@@ -72,7 +72,8 @@ class ApswDatabase:
     async def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[Row]:
         """Run one reading statement and return its rows; BLOBs as bytes. Never waits for the writer."""
         check(sql, params, reads=True)
-        return await self.read(lambda connection: run(connection, sql, tuple(params)))
+        self._require_open()
+        return await self._readers.submit(lambda connection: run(connection, sql, tuple(params)))
 
     async def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run the statements as one transaction and return each one's rows, once they are on the disk.
@@ -87,9 +88,17 @@ class ApswDatabase:
         return await self._writer.submit(statements)
 
     async def read(self, job: Callable[[apsw.Connection], T]) -> T:
-        """Run `job` with a reading connection in a reader's thread; for what takes several steps."""
+        """Run `job` in a reader's thread, inside one reading transaction: its steps see the same moment."""
         self._require_open()
-        return await self._readers.submit(job)
+
+        def in_transaction(connection: apsw.Connection) -> T:
+            connection.execute("begin")
+            try:
+                return job(connection)
+            finally:
+                connection.execute("rollback")
+
+        return await self._readers.submit(in_transaction)
 
     async def check(self, *, quick: bool) -> list[str]:
         """Return what is wrong with the file, a line each; empty when it is sound.

@@ -1,19 +1,45 @@
-"""The laptop's vector index: vectors in the database itself, compared by sqlite-vec."""
+"""The laptop's vector index: vectors in the database itself, compared by sqlite-vec.
+
+Up to EXACT_MAX vectors every one is compared. Beyond, a matrix of bits in memory (matrix.py) proposes, the filter
+decides inside the same reading transaction, and sqlite-vec ranks what passed by the true cosine. Two ways to the
+candidates that pass: walk the proposals from the nearest on until enough pass, or, when few do, ask the filter
+first and let the matrix order those. The second finds whatever passes, however far it is.
+"""
 
 import json
 import struct
-from collections.abc import Sequence
-from typing import Final, Self
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import apsw
 
 from shoal.core import filters
 from shoal.core.protocols import Filter, Statement, Vector, VectorHit, VectorRow
+from shoal.core.vectors import check_vector
 from shoal.local.database import ApswDatabase
 from shoal.schema.limits import PASSAGES_MAX
 
+if TYPE_CHECKING:
+    from shoal.local.matrix import BitMatrix, Floats, Keys
+
+EXACT_MAX: Final = 2_000
+"""Vectors up to which all are compared: about 2 ms, and no numpy is loaded."""
+CANDIDATES_MIN: Final = 256
+CANDIDATES_PER_HIT: Final = 4
+"""Vectors compared exactly for each one asked for, at least CANDIDATES_MIN; recall: tests/local/test_vectors.py."""
+WALK_MAX: Final = 4_096
+"""Proposals that are put to the filter one by one, about 2 us each, before it is asked for all that pass."""
+GHOSTS_MAX: Final = 0.25
+"""Share of deleted and replaced rows at which the matrix is made anew: 0.3 s for 100,000 vectors."""
+GROWTH_MAX: Final = 4
+"""Factor by which it may grow before it is made anew, with the mean of what there is now."""
+KEYS_PER_STATEMENT: Final = 10_000
+_READ_ROWS: Final = 4_096
+
 _TABLES: Final = (
-    # `stamp` of a model grows with each upsert, so that a process sees what others have added.
+    # `stamp` counts the vectors ever put, so that a process sees what others have added; `removed` those deleted
+    # or replaced since. So `stamp - removed` is the number of vectors, and nobody need count them.
     """create table if not exists vector_model (
       id integer primary key autoincrement, fingerprint text not null unique, dim integer not null,
       stamp integer not null default 0, removed integer not null default 0)""",
@@ -22,13 +48,34 @@ _TABLES: Final = (
       data blob not null)""",
     "create index if not exists vector_stamp on vector (model, stamp)",
 )
-_MODEL: Final = "(select id from vector_model where fingerprint = ?1)"
+_REGISTER: Final = "insert or ignore into vector_model (fingerprint, dim) values (?1, ?2)"
+_COUNT_REMOVED: Final = """
+update vector_model set removed = removed + x.n
+from (select v.model, count(*) as n from json_each(?1) j cross join vector v on v.key = j.value group by v.model) x
+where x.model = vector_model.id
+"""
+_DELETE: Final = "delete from vector where key in (select value from json_each(?1))"
+_STAMP: Final = "update vector_model set stamp = stamp + ?2 where fingerprint = ?1"
+_PUT: Final = """
+insert or replace into vector (key, model, stamp, text_hash, data)
+select ?2, id, stamp, ?3, ?4 from vector_model where fingerprint = ?1
+"""
+_MODEL: Final = "select id, stamp, removed from vector_model where fingerprint = ?1"
+
+
+class _Model(NamedTuple):
+    """A model's row in vector_model."""
+
+    id: int
+    stamp: int
+    removed: int
 
 
 class SqliteVecIndex:
     """Implements core's VectorIndex for one model's fingerprint. Made by `open`.
 
-    Rows of another model stay in the table, unseen, until they are replaced or dropped.
+    Rows of another model stay in the table, unseen, until they are replaced or dropped. Several processes may use
+    the index of one file.
     """
 
     def __init__(self, database: ApswDatabase, fingerprint: str, dim: int) -> None:
@@ -36,73 +83,202 @@ class SqliteVecIndex:
         self._database = database
         self._fingerprint = fingerprint
         self._dim = dim
+        self._lock = threading.Lock()
+        self._matrix: BitMatrix | None = None
+        # What the matrix holds: everything up to the stamp of this row; `size` when it was made.
+        self._held = _Model(0, 0, 0)
+        self._made_size = 0
 
     @classmethod
     async def open(cls, database: ApswDatabase, fingerprint: str, dim: int) -> Self:
         """Make the tables where they are absent. `dim` is the length of the model's vectors."""
         index = cls(database, fingerprint, dim)
-        register = "insert or ignore into vector_model (fingerprint, dim) values (?1, ?2)"
-        await database.batch([*map(Statement, _TABLES), Statement(register, (fingerprint, dim))])
+        await database.batch([*map(Statement, _TABLES), index._register()])
         return index
 
     async def upsert(self, rows: Sequence[VectorRow]) -> None:
-        """Add or replace vectors. Raises ValueError for one of another length."""
+        """Add or replace vectors. Raises ValueError for one that isn't a unit vector of the model's length."""
         if not rows:
             return
-        model = self._fingerprint
-        statements = [
-            self._count_removed([row.key for row in rows]),
-            Statement("update vector_model set stamp = stamp + 1 where fingerprint = ?1", (model,)),
+        latest = {row.key: row for row in rows}
+        puts = [
+            Statement(_PUT, (self._fingerprint, row.key, row.text_hash, self._pack(row.vector)))
+            for row in latest.values()
         ]
-        put = """insert or replace into vector (key, model, stamp, text_hash, data)
-          select ?2, id, stamp, ?3, ?4 from vector_model where fingerprint = ?1"""
-        for row in rows:
-            statements.append(Statement(put, (model, row.key, row.text_hash, self._pack(row.vector))))
-        await self._database.batch(statements)
+        # Registered again: another process may have dropped the model meanwhile.
+        before = [self._register(), *_each(_COUNT_REMOVED, list(latest))]
+        await self._database.batch([*before, Statement(_STAMP, (self._fingerprint, len(puts))), *puts])
 
     async def delete(self, keys: Sequence[int]) -> None:
-        """Remove vectors of whatever model; unknown keys are ignored."""
-        drop = "delete from vector where key in (select value from json_each(?1))"
-        await self._database.batch([self._count_removed(keys), Statement(drop, (json.dumps(list(keys)),))])
+        """Remove vectors, of whatever model; unknown keys are ignored."""
+        if keys:
+            unique = list(dict.fromkeys(keys))
+            await self._database.batch([*_each(_COUNT_REMOVED, unique), *_each(_DELETE, unique)])
 
     async def search(self, vector: Vector, k: int, where: Filter) -> list[VectorHit]:
         """Return the k nearest passages of memories that pass `where`, nearest first; of equals the lower key."""
         query = self._pack(vector)
-        return await self._database.read(lambda connection: self._exact(connection, query, k, where))
+        return await self._database.read(lambda connection: self._search(connection, query, k, where))
 
     async def neighbours(self, key: int, k: int, where: Filter) -> list[VectorHit]:
         """Return the k nearest passages to a stored one, itself left out; empty when the key is unknown."""
 
         def job(connection: apsw.Connection) -> list[VectorHit]:
-            stored = f"select data from vector where model = {_MODEL} and key = ?2"
-            query = connection.execute(stored, (self._fingerprint, key)).get
+            stored = (
+                "select data from vector where key = ? and model = (select id from vector_model where fingerprint = ?)"
+            )
+            query = connection.execute(stored, (key, self._fingerprint)).get
             if query is None:
                 return []
-            return [hit for hit in self._exact(connection, query, k + 1, where) if hit.key != key][:k]
+            return [hit for hit in self._search(connection, query, k + 1, where) if hit.key != key][:k]
 
         return await self._database.read(job)
 
     async def count(self) -> int:
         """Return how many vectors of this model there are."""
-        sql = f"select count(*) as n from vector where model = {_MODEL}"
+        rows = await self._database.query(f"select stamp - removed as n from ({_MODEL})", (self._fingerprint,))
+        return sum(int(row["n"] or 0) for row in rows)
+
+    async def count_others(self) -> int:
+        """Return how many vectors of other models wait to be replaced or dropped."""
+        sql = "select sum(stamp - removed) as n from vector_model where fingerprint <> ?1"
         return int((await self._database.query(sql, (self._fingerprint,)))[0]["n"] or 0)
 
-    def _exact(self, connection: apsw.Connection, query: bytes, k: int, where: Filter) -> list[VectorHit]:
-        condition, params = filters.condition(where, "r")
-        sql = f"""select v.key, 1 - vec_distance_cosine(v.data, ?) as similarity
-          from vector v cross join record r on r.rid = v.key / {PASSAGES_MAX}
-          where v.model = (select id from vector_model where fingerprint = ?) and {condition}
-          order by similarity desc, v.key limit ?"""
-        rows = connection.execute(sql, (query, self._fingerprint, *params, k))
-        return [VectorHit(key, similarity) for key, similarity in rows]
+    async def drop_others(self) -> None:
+        """Remove what is left of other models; for when every memory has a vector of this one."""
+        others = "(select id from vector_model where fingerprint <> ?1)"
+        await self._database.batch(
+            [
+                Statement(f"delete from vector where model in {others}", (self._fingerprint,)),
+                Statement("delete from vector_model where fingerprint <> ?1", (self._fingerprint,)),
+            ]
+        )
 
-    def _count_removed(self, keys: Sequence[int]) -> Statement:
-        sql = """update vector_model set removed = removed + (
-          select count(*) from json_each(?1) j cross join vector v on v.key = j.value
-          where v.model = vector_model.id)"""
-        return Statement(sql, (json.dumps(list(keys)),))
+    def _register(self) -> Statement:
+        return Statement(_REGISTER, (self._fingerprint, self._dim))
 
     def _pack(self, vector: Vector) -> bytes:
-        if len(vector) != self._dim:
-            raise ValueError(f"a vector of length {len(vector)}; the model's have {self._dim}")
+        check_vector(vector, self._dim)
         return struct.pack(f"<{self._dim}f", *vector)
+
+    def _search(self, connection: apsw.Connection, query: bytes, k: int, where: Filter) -> list[VectorHit]:
+        row = connection.execute(_MODEL, (self._fingerprint,)).fetchone()
+        if row is None or k < 1:
+            return []
+        model = _Model(*row)
+        if model.stamp - model.removed <= EXACT_MAX:
+            return _compare_all(connection, model, query, k, where)
+        proposals = self._proposals(connection, model, query)
+        wanted = max(CANDIDATES_MIN, CANDIDATES_PER_HIT * k)
+        passing = _walk(connection, proposals[:WALK_MAX], wanted, where)
+        if len(passing) < wanted and len(proposals) > WALK_MAX:
+            passing = _passing(connection, proposals, where)[:wanted]
+        return _compare(connection, model, passing, query, k)
+
+    def _proposals(self, connection: apsw.Connection, model: _Model, query: bytes) -> "Keys":
+        """Return all keys, the probably nearest first, with what any process has added by now."""
+        import numpy as np
+
+        with self._lock:
+            matrix = self._refreshed(connection, model)
+        return matrix.nearest(np.frombuffer(query, "<f4"))
+
+    def _refreshed(self, connection: apsw.Connection, model: _Model) -> "BitMatrix":
+        matrix = self._matrix
+        if matrix is None or model.id != self._held.id or self._is_worn(matrix, model):
+            matrix = self._matrix = self._made(connection, model)
+            self._made_size = matrix.size
+        elif model.stamp > self._held.stamp:
+            for keys, vectors in self._read(connection, model.id, self._held.stamp):
+                matrix.append(keys, vectors)
+        else:
+            # This transaction may even be older than the matrix: then some proposals don't exist in it yet.
+            return matrix
+        self._held = model
+        return matrix
+
+    def _made(self, connection: apsw.Connection, model: _Model) -> "BitMatrix":
+        from shoal.local.matrix import BitMatrix
+
+        parts = self._read(connection, model.id, 0)
+        keys, vectors = next(parts)
+        matrix = BitMatrix(vectors.mean(axis=0))
+        matrix.append(keys, vectors)
+        for keys, vectors in parts:
+            matrix.append(keys, vectors)
+        return matrix
+
+    def _is_worn(self, matrix: "BitMatrix", model: _Model) -> bool:
+        ghosts = matrix.size - (model.stamp - model.removed)
+        return ghosts > GHOSTS_MAX * matrix.size or matrix.size > GROWTH_MAX * self._made_size
+
+    def _read(self, connection: apsw.Connection, model: int, after: int) -> "Iterator[tuple[Keys, Floats]]":
+        import numpy as np
+
+        sql = "select key, data from vector where model = ? and stamp > ?"
+        cursor: Any = connection.execute(sql, (model, after))
+        while rows := list(_take(cursor, _READ_ROWS)):
+            keys = np.fromiter((key for key, _ in rows), np.int64, len(rows))
+            yield keys, np.frombuffer(b"".join(data for _, data in rows), "<f4").reshape(len(rows), self._dim)
+
+
+def _take(cursor: Iterator[Any], count: int) -> Iterator[Any]:
+    for _ in range(count):
+        row = next(cursor, None)
+        if row is None:
+            return
+        yield row
+
+
+def _each(sql: str, keys: Sequence[int]) -> Iterator[Statement]:
+    for start in range(0, len(keys), KEYS_PER_STATEMENT):
+        yield Statement(sql, (json.dumps(keys[start : start + KEYS_PER_STATEMENT]),))
+
+
+def _compare_all(connection: apsw.Connection, model: _Model, query: bytes, k: int, where: Filter) -> list[VectorHit]:
+    condition, params = filters.condition(where, "r")
+    sql = f"""select v.key, vec_distance_cosine(v.data, ?) as distance
+      from vector v cross join record r on r.rid = v.key / {PASSAGES_MAX}
+      where v.model = ? and {condition} order by distance, v.key limit ?"""
+    return _hits(connection.execute(sql, (query, model.id, *params, k)))
+
+
+def _walk(connection: apsw.Connection, keys: "Keys", wanted: int, where: Filter) -> "Keys":
+    """Return the first `wanted` of the keys whose memories pass."""
+    condition, params = filters.condition(where, "r")
+    sql = f"""select j.value from carray(?) j cross join record r on r.rid = j.value / {PASSAGES_MAX}
+      where {condition} limit ?"""
+    return _keys(connection.execute(sql, (apsw.carray(keys), *params, wanted)))
+
+
+def _passing(connection: apsw.Connection, keys: "Keys", where: Filter) -> "Keys":
+    """Return all of the keys whose memories pass, asking the filter first."""
+    import numpy as np
+
+    condition, params = filters.condition(where, "r")
+    rids = _keys(connection.execute(f"select r.rid from record r where {condition}", params))
+    return keys[np.isin(keys // PASSAGES_MAX, rids)]
+
+
+def _compare(connection: apsw.Connection, model: _Model, keys: "Keys", query: bytes, k: int) -> list[VectorHit]:
+    """Return the k nearest of the keys, by the true cosine."""
+    import numpy as np
+
+    if not len(keys):
+        return []
+    sql = """select v.key, vec_distance_cosine(v.data, ?) as distance
+      from carray(?) j cross join vector v on v.key = j.value
+      where v.model = ? order by distance, v.key limit ?"""
+    # In the order of the file; a ghost and its successor are one key.
+    return _hits(connection.execute(sql, (query, apsw.carray(np.unique(keys)), model.id, k)))
+
+
+def _keys(cursor: Any) -> "Keys":
+    import numpy as np
+
+    return np.fromiter((key for (key,) in cursor), np.int64)
+
+
+def _hits(cursor: Any) -> list[VectorHit]:
+    # Rounding carries a cosine a little past 1.
+    return [VectorHit(key, max(-1.0, min(1.0, 1.0 - distance))) for key, distance in cursor]
