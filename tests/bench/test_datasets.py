@@ -84,9 +84,7 @@ def test_a_madial_question_is_what_was_said_before_the_first_test_turn(tmp_path)
         "test-turn": [3, 4],
         "relevant-id": [7, 99],
     }
-    (tmp_path / "en_memory.jsonl").write_text(
-        f"{json.dumps(memory)}\n\n{json.dumps(undated)}\n", encoding="utf-8"
-    )
+    (tmp_path / "en_memory.jsonl").write_text(f"{json.dumps(memory)}\n\n{json.dumps(undated)}\n", encoding="utf-8")
     (tmp_path / "en_dialogue.jsonl").write_text(json.dumps(dialogue) + "\n", encoding="utf-8")
     collection = load_madial(tmp_path, "en")
     assert [m.content for m in collection.memories] == [
