@@ -99,9 +99,9 @@ class FakeVectorIndex:
 
     async def upsert(self, rows: Sequence[VectorRow]) -> None:
         """Add or replace vectors."""
-        for row in rows:
-            # To the 32 bits that real indexes keep.
-            self._rows[row.key] = VectorRow(row.key, array("f", self._checked(row.vector)), row.text_hash)
+        # To the 32 bits that real indexes keep; all are looked at before any is taken.
+        taken = [VectorRow(row.key, array("f", self._checked(row.vector)), row.text_hash) for row in rows]
+        self._rows.update((row.key, row) for row in taken)
 
     async def delete(self, keys: Sequence[int]) -> None:
         """Remove vectors; unknown keys are ignored."""

@@ -1,0 +1,79 @@
+"""Every implementation of the three protocols. To add one: write an opener and name it in its table."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from shoal.core.fakes import FakeDatabase, FakeEmbedder, FakeVectorIndex
+from shoal.core.migrate import migrate
+from shoal.core.protocols import Database, Embedder, VectorIndex
+from shoal.local.database import ApswDatabase
+from shoal.local.vectors import SqliteVecIndex
+
+DIM = 16
+"""Of the vectors in these tests."""
+
+
+@asynccontextmanager
+async def fake_database(_folder: Path) -> AsyncIterator[Database]:
+    connection = apsw.Connection(":memory:")
+    try:
+        yield FakeDatabase(connection)
+    finally:
+        connection.close()
+
+
+@asynccontextmanager
+async def apsw_database(folder: Path) -> AsyncIterator[Database]:
+    async with await ApswDatabase.open(folder / "shoal.db") as database:
+        yield database
+
+
+@asynccontextmanager
+async def fake_index(folder: Path) -> AsyncIterator[tuple[Database, VectorIndex]]:
+    async with fake_database(folder) as database:
+        await migrate(database)
+        yield database, FakeVectorIndex(database)
+
+
+@asynccontextmanager
+async def sqlite_vec_index(folder: Path) -> AsyncIterator[tuple[Database, VectorIndex]]:
+    async with await ApswDatabase.open(folder / "shoal.db") as database:
+        await migrate(database)
+        yield database, await SqliteVecIndex.open(database, "conformance/1", DIM)
+
+
+@asynccontextmanager
+async def fake_embedder(_folder: Path) -> AsyncIterator[Embedder]:
+    yield FakeEmbedder()
+
+
+Opener = Callable[[Path], AbstractAsyncContextManager[object]]
+
+DATABASES: Mapping[str, Opener] = {"fake": fake_database, "apsw": apsw_database}
+INDEXES: Mapping[str, Opener] = {"fake": fake_index, "sqlite-vec": sqlite_vec_index}
+EMBEDDERS: Mapping[str, Opener] = {"fake": fake_embedder}
+
+
+@pytest.fixture(params=DATABASES)
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[object]:
+    """An empty database."""
+    async with DATABASES[request.param](tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(params=INDEXES)
+async def indexed(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[object]:
+    """A migrated database and an empty index over it."""
+    async with INDEXES[request.param](tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(params=EMBEDDERS)
+async def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[object]:
+    """An embedder that is ready."""
+    async with EMBEDDERS[request.param](tmp_path) as opened:
+        yield opened
