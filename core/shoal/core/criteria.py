@@ -68,7 +68,7 @@ def _types(context: Context, criteria: Criteria) -> tuple[str, ...] | None:
 def _tags(tags: Tags | None) -> tuple[str, ...]:
     if tags is None:
         return ()
-    parsed = tag_rules.parse_all(tags)
+    parsed = tag_rules.parse_all(tags, wildcard=True)
     if not parsed:
         raise InvalidTag("`tags` is empty.", "Name at least one tag, or leave it out.")
     return parsed

@@ -4,6 +4,7 @@ A memory's type is a base type or a subtype. Users may add subtypes in their con
 (`Ontology.extended`); anything else is refused. Words of other tools map to types by `SYNONYMS`.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -99,6 +100,8 @@ SYNONYMS: Final[Mapping[str, str]] = MappingProxyType(
 """Other tools' words, and kinds, to types."""
 
 DEFAULT_TYPE: Final = "note"
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+"""As `resolve` spells a caller's word: another name could never be used."""
 
 
 class Ontology:
@@ -126,15 +129,17 @@ class Ontology:
     def extended(self, extra: Mapping[str, str]) -> "Ontology":
         """Return this ontology with the user's subtypes added: {subtype: base type}.
 
-        Raises InvalidSettings when a base is unknown or a name is taken or malformed.
+        Raises InvalidSettings when a base is unknown or a name is taken (by a synonym too) or malformed.
         """
         types = dict(self._types)
         for name, base in extra.items():
             parent = BASE_TYPES.get(base)
-            if parent is None or name in types or not name.replace("_", "").isalnum() or not name.isascii():
+            if parent is None or name in types or name in SYNONYMS or not _NAME.fullmatch(name):
                 raise InvalidSettings(
                     f"The type {name!r} under {base!r} can't be added.",
-                    "Give a new name of a-z, 0-9 and _ under one of: " + ", ".join(BASE_TYPES) + ".",
+                    "Give a new name of a-z, 0-9 and _ with a letter first, under one of: "
+                    + ", ".join(BASE_TYPES)
+                    + ".",
                 )
             types[name] = TypeInfo(name, base, parent.kind, parent.retention_days)
         return Ontology(types)

@@ -28,6 +28,10 @@ NAMESPACES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
+WILDCARD: Final = ":*"
+"""Ends what means every tag of a namespace, in filters only."""
+
+
 class Tag(NamedTuple):
     """A parsed tag: its namespace (None for a free tag) and value."""
 
@@ -38,8 +42,18 @@ class Tag(NamedTuple):
         return self.value if self.namespace is None else f"{self.namespace}:{self.value}"
 
 
-def parse(text: str) -> Tag:
-    """Parse one tag. Raises InvalidTag when it is empty, too long or holds control characters."""
+def parse(text: str, wildcard: bool = False) -> Tag:
+    """Parse one tag; with `wildcard` it may be `ns:*`.
+
+    Raises InvalidTag when it is empty, too long or holds control characters.
+    """
+    tag = _parse(text)
+    if str(tag).endswith(WILDCARD) and not wildcard:
+        raise InvalidTag(f"The tag {str(tag)!r} stands for a whole namespace.", "Name one tag; search with this one.")
+    return tag
+
+
+def _parse(text: str) -> Tag:
     tag = unicodedata.normalize("NFC", text).strip()
     if not tag:
         raise InvalidTag("A tag is empty.", "Leave it out or give it a word.")
@@ -58,15 +72,16 @@ def parse(text: str) -> Tag:
     return Tag(None, tag)
 
 
-def parse_all(tags: Iterable[str] | str | None) -> tuple[str, ...]:
+def parse_all(tags: Iterable[str] | str | None, wildcard: bool = False) -> tuple[str, ...]:
     """Parse a list of tags, or one string with commas, into distinct tags in the order given.
 
+    `wildcard` as in `parse`.
     Raises InvalidTag, or TooMany over TAGS_MAX.
     """
     if tags is None:
         return ()
     words = [w for w in tags.replace("，", ",").split(",") if w.strip()] if isinstance(tags, str) else tags
-    distinct = tuple(dict.fromkeys(str(parse(word)) for word in words))
+    distinct = tuple(dict.fromkeys(str(parse(word, wildcard)) for word in words))
     if len(distinct) > TAGS_MAX:
         raise TooMany(f"{len(distinct)} tags were given.", f"Use at most {TAGS_MAX}.")
     return distinct
