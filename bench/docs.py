@@ -42,7 +42,7 @@ written with commas, tables as JSON.
 
 def cli_page() -> str:
     """Return docs/cli.md."""
-    context = click.Context(shoal, info_name="shoal")
+    context = click.Context(shoal, info_name="shoal", **shoal.context_settings)
     parts = [_CLI_HEAD, _section("shoal", shoal, context)]
     for name in COMMANDS:
         command = shoal.get_command(context, name)

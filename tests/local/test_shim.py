@@ -212,7 +212,7 @@ def test_a_stream_is_passed_on_event_by_event_and_ends_with_its_answer() -> None
         b'event: message\r\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\r\n\r\n'
     )
     with served(lambda handler, _: handler.reply(events, kind="text/event-stream")) as (daemon, _):
-        found = run(Launcher(daemon), {"id": 1, "method": "subscriptions/listen"})
+        found = run(Launcher(daemon), call("memory_find"))
         assert [one.get("method", "answer") for one in found] == ["notifications/progress", "answer"]
 
 
@@ -224,8 +224,22 @@ def test_a_stream_without_an_answer_is_opened_again() -> None:
             handler.result(body)
 
     with served(answer) as (daemon, _):
-        found = run(Launcher(daemon), {"id": 1, "method": "subscriptions/listen"})
+        found = run(Launcher(daemon), call("memory_find"))
         assert [one.get("method", "answer") for one in found] == ["notifications/x", "answer"]
+
+
+def test_a_subscription_ends_with_its_client() -> None:
+    release = threading.Event()
+
+    def answer(handler: Handler, body: dict[str, Any]) -> None:
+        release.wait(5)
+        handler.close_connection = True
+
+    started = time.monotonic()
+    with served(quietly(answer)) as (daemon, _):
+        assert run(Launcher(daemon), {"id": 1, "method": "subscriptions/listen"}) == []
+        assert time.monotonic() - started < 3
+        release.set()
 
 
 def test_a_cancelled_request_is_given_up_and_not_answered() -> None:

@@ -48,7 +48,6 @@ class Exchange:
     def __init__(self, message: wire.Message) -> None:
         self.message = message
         self.cancelled = False
-        self.streaming = False
         self._connection: http.client.HTTPConnection | None = None
         self._lock = threading.Lock()
 
@@ -201,7 +200,6 @@ class Shim:
             if response.status in GONE_STATUS:
                 return False
             if response.getheader("content-type", "").startswith("text/event-stream"):
-                exchange.streaming = True
                 self._pass_stream(exchange, response)
             else:
                 self._pass_answer(exchange, response.status, response.read())
@@ -249,7 +247,7 @@ class Shim:
     def _finish(self) -> None:
         with self._state_lock:
             for exchange in self._exchanges.values():
-                if exchange.streaming:
+                if exchange.message.endless:
                     exchange.cancel()
         deadline = time.monotonic() + GRACE_S
         while time.monotonic() < deadline and not self._client_gone.is_set():

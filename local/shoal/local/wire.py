@@ -68,6 +68,11 @@ class Message:
         return self.method != "tools/call" or self.params.get("name") in REPLAYABLE_TOOLS
 
     @property
+    def endless(self) -> bool:
+        """Whether the answer is a stream that lasts as long as the client does."""
+        return self.method == "subscriptions/listen"
+
+    @property
     def cancels(self) -> RequestId | None:
         """The id of the request that this message cancels."""
         found = self.params.get("requestId") if self.method == "notifications/cancelled" else None
