@@ -1,0 +1,145 @@
+"""Each folder is a layer that may import only those above it; the first three do no I/O of their own."""
+
+import ast
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[1]
+LAYERS: Final = ("schema", "core", "sync", "api", "local", "worker")
+MAY_IMPORT: Final = {
+    "schema": {"schema"},
+    "core": {"schema", "core"},
+    "sync": {"schema", "core", "sync"},
+    "api": {"schema", "core", "sync", "api"},
+    "local": {"schema", "core", "sync", "api", "local"},
+    "worker": {"schema", "core", "sync", "api", "worker"},
+}
+
+PURE: Final = ("schema", "core", "sync")
+"""Layers without I/O, clocks or chance: those come in as arguments."""
+PURE_MODULES: Final = {
+    *("asyncio", "bisect", "collections", "collections.abc", "dataclasses", "enum", "functools", "heapq", "html"),
+    *("itertools", "json", "math", "operator", "re", "string", "struct", "types", "typing", "unicodedata"),
+    *("array", "base64", "contextlib", "copy", "datetime", "hashlib", "statistics", "textwrap", "graphlib"),
+    "importlib.resources",  # migrations are data of the package
+    "pydantic",
+    "zoneinfo",  # the time zone database, from tzdata where the system has none
+}
+NOT_EVEN_THERE: Final = {
+    ("asyncio", name)
+    for name in ("open_connection", "start_server", "create_subprocess_exec", "create_subprocess_shell", "to_thread")
+} | {("datetime", "now"), ("datetime", "today"), ("datetime", "utcnow"), ("date", "today")}
+"""Calls that do I/O, start threads or read the clock, out of modules that are allowed otherwise."""
+BUILTINS_OUT: Final = {"open", "input", "print", "exec", "eval", "breakpoint", "__import__"}
+
+
+def files(layer: str) -> list[Path]:
+    return sorted((ROOT / layer / "shoal").rglob("*.py"))
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Yield the modules that are imported anywhere, inside functions and for typing too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute here"
+            module = node.module or ""
+            if module.count(".") <= 1 and module.startswith("shoal"):
+                # `from shoal import core`, `from shoal.core import deleting`
+                yield from (f"{module}.{name.name}" for name in node.names)
+            else:
+                yield module
+
+
+def parsed() -> list[tuple[str, Path, ast.Module]]:
+    return [(layer, path, ast.parse(path.read_text())) for layer in LAYERS for path in files(layer)]
+
+
+PARSED: Final = parsed()
+
+
+def test_there_is_something_to_look_at():
+    assert {"schema", "core", "api", "local"} <= {layer for layer, _, _ in PARSED}
+
+
+def test_a_layer_imports_only_layers_above_it_and_local_and_worker_never_meet():
+    for layer, path, tree in PARSED:
+        for module in imports(tree):
+            if module.split(".")[0] == "shoal":
+                assert module.split(".")[1] in MAY_IMPORT[layer], f"{path}: {module}"
+
+
+def test_schema_core_and_sync_import_nothing_that_does_io_or_knows_the_time():
+    for layer, path, tree in PARSED:
+        if layer in PURE:
+            for module in imports(tree):
+                assert module in PURE_MODULES or module.startswith("shoal."), f"{path}: {module}"
+
+
+def test_schema_core_and_sync_call_nothing_that_does_io_or_knows_the_time():
+    for layer, path, tree in PARSED:
+        for node in ast.walk(tree) if layer in PURE else ():
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in BUILTINS_OUT, f"{path}:{node.lineno}"
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                assert (node.value.id, node.attr) not in NOT_EVEN_THERE, f"{path}:{node.lineno}"
+
+
+def test_the_namespace_package_has_no_init_of_its_own():
+    assert not [layer for layer in LAYERS if (ROOT / layer / "shoal" / "__init__.py").exists()]
+    for layer in ("schema", "core", "api", "local"):
+        assert (ROOT / layer / "shoal" / layer / "__init__.py").exists()
+
+
+def test_every_module_of_schema_core_and_sync_loads_without_numpy_or_anything_of_the_laptop():
+    modules = [
+        ".".join(path.relative_to(ROOT / layer).with_suffix("").parts).removesuffix(".__init__")
+        for layer, path, _ in PARSED
+        if layer in PURE
+    ]
+    code = f"""
+import importlib, sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {{"numpy", "apsw", "fastembed", "sqlite_vec", "sqlite3", "uvicorn", "click", "httpx"}}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Blocked())
+for module in {modules!r}:
+    importlib.import_module(module)
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel, built as a release is. uv has the backend since `make setup`; without it, it fetches it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [str(ROOT / ".tools" / "bin" / "uv"), "build", "--wheel", "--quiet", "--out-dir", str(folder), str(ROOT)]
+    if subprocess.run([*command, "--offline"], check=False, capture_output=True, timeout=100).returncode:
+        subprocess.run(command, check=True, capture_output=True, timeout=100)
+    (path,) = folder.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_only_shoal_lands_in_site_packages(wheel: zipfile.ZipFile):
+    tops = {name.split("/")[0] for name in wheel.namelist()}
+    (info,) = [top for top in tops if top.endswith(".dist-info")]
+    assert tops == {"shoal", info}
+
+
+def test_the_wheel_holds_every_module_and_every_migration(wheel: zipfile.ZipFile):
+    names = set(wheel.namelist())
+    for layer, path, _ in PARSED:
+        if layer != "worker":
+            assert str(path.relative_to(ROOT / layer)) in names
+    migrations = sorted((ROOT / "schema" / "shoal" / "schema" / "migrations").glob("*.sql"))
+    assert migrations
+    assert {str(path.relative_to(ROOT / "schema")) for path in migrations} <= names
+    assert not [name for name in names if name.endswith("shoal/__init__.py")]
