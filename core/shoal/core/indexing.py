@@ -62,8 +62,8 @@ class Indexer:
         await self._context.database.batch(
             [
                 Statement(
-                    "insert into meta (k, v) select 'reembed', max(rid) + 1 from record"
-                    " where (select v from meta where k = 'model') <> ?1 having max(rid) is not null"
+                    "insert into meta (k, v) select 'reembed', r.last + 1 from (select max(rid) as last from record) r"
+                    " where (select v from meta where k = 'model') <> ?1 and r.last is not null"
                     " on conflict (k) do update set v = excluded.v",
                     (embedder.fingerprint,),
                 ),
