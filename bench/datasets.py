@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-_CATEGORIES: Final = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+LOCOMO_CATEGORIES: Final = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 _TURN_ID = re.compile(r"D:?(\d+):0*(\d+)")
 """Evidence is written by hand: `D1:3`, `D:1:3`, `D1:03`, several in one string."""
 _SPOKEN_LINE = re.compile(r'^<([^>]+)>\s*[:：]\s*["“]?(.*?)["”]?$', re.DOTALL)
@@ -70,7 +70,7 @@ def _locomo_collection(sample: dict[str, Any]) -> Collection:
     for item in sample["qa"]:
         relevant = turn_keys(item.get("evidence", ())) & known
         if relevant:
-            questions.append(Question(str(item["question"]), relevant, _CATEGORIES[item["category"]]))
+            questions.append(Question(str(item["question"]), relevant, LOCOMO_CATEGORIES[item["category"]]))
     return Collection(sample["sample_id"], tuple(memories), tuple(questions))
 
 

@@ -1,6 +1,6 @@
 """How well `find` finds, by words, by vectors and by both, on data that is passed by path.
 
-    python -m bench.retrieval --locomo FILE --madial FOLDER --json OUT
+    python -m bench.retrieval --locomo FILE --madial FOLDER --modes lexical,vector,hybrid --json OUT
 
 LoCoMo at turn level: each turn is a memory, each conversation a space, each session a conversation. MADial-Bench:
 the query is a dialogue so far, the memories are unrelated to one another. The product's own service is asked, in
@@ -18,7 +18,7 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-from bench.datasets import Collection, Memory, load_locomo, load_madial
+from bench.datasets import LOCOMO_CATEGORIES, Collection, Memory, load_locomo, load_madial
 from bench.harness import machine, report, write_json
 from bench.metrics import all_at, hit_at, mean, ndcg_at, recall_at
 from shoal.core.caller import Caller
@@ -31,10 +31,13 @@ from shoal.schema.limits import BATCH_MAX
 from shoal.schema.models import FindRequest, StoreBatchAnswer, StoreItem, StoreRequest
 
 MODES: Final = {
-    "words": frozenset({Channel.LEXICAL}),
-    "vectors": frozenset({Channel.VECTOR}),
-    "both": ALL_CHANNELS,
+    "lexical": frozenset({Channel.LEXICAL}),
+    "vector": frozenset({Channel.VECTOR}),
+    "hybrid": ALL_CHANNELS,
 }
+NAMES: Final = {str(number): name for number, name in LOCOMO_CATEGORIES.items()}
+"""LoCoMo's categories by their numbers in its file."""
+NUMBERS: Final = {name: number for number, name in NAMES.items()}
 RESULTS: Final = 10
 EMBED_BATCH: Final = 32
 CALLER: Final = Caller(time_zone="UTC", client="bench")
@@ -76,13 +79,13 @@ def _item(memory: Memory) -> StoreItem:
     )
 
 
-async def ask(service: Service, collection: Collection, keys: Mapping[str, str]) -> list[Outcome]:
+async def ask(service: Service, collection: Collection, keys: Mapping[str, str], modes: Sequence[str]) -> list[Outcome]:
     """Ask every question of a planted collection in every mode."""
     outcomes: list[Outcome] = []
     for question in track(collection.questions, description=collection.name, console=Console(stderr=True)):
         request = FindRequest(query=question.text, n_results=RESULTS, space=collection.name)
-        for mode, channels in MODES.items():
-            answer = await service.find(request, CALLER, channels)
+        for mode in modes:
+            answer = await service.find(request, CALLER, MODES[mode])
             ranked = [keys[result.id] for result in answer.results]
             figures = (
                 recall_at(ranked, question.relevant, 5),
@@ -95,54 +98,73 @@ async def ask(service: Service, collection: Collection, keys: Mapping[str, str])
     return outcomes
 
 
-async def measure(collections: Sequence[Collection]) -> list[Outcome]:
+async def measure(collections: Sequence[Collection], modes: Sequence[str]) -> list[Outcome]:
     """Plant all collections in a database of their own, then ask."""
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as home:
         async with open_runtime(load(Home(Path(home)))) as runtime:
             if runtime.embedder is None:
                 raise click.ClickException("No embedding model: vectors can't be measured.")
             planted = [(collection, await plant(runtime.memory, collection)) for collection in collections]
-            return [outcome for collection, keys in planted for outcome in await ask(runtime.memory, collection, keys)]
+            return [
+                outcome
+                for collection, keys in planted
+                for outcome in await ask(runtime.memory, collection, keys, modes)
+            ]
 
 
-def averages(outcomes: Sequence[Outcome]) -> dict[str, dict[str, tuple[float, ...]]]:
-    """Return group -> mode -> mean figures: LoCoMo as a whole, by category, by conversation; MADial by language."""
-    groups: dict[str, list[Outcome]] = {}
+def averages(outcomes: Sequence[Outcome], modes: Sequence[str]) -> dict[str, Any]:
+    """Return {"locomo": {mode: {"overall": figures, category: figures}}, "madial_en": ..., ...}."""
+    result: dict[str, Any] = {}
     for outcome in outcomes:
         is_locomo = not outcome.collection.startswith("madial")
-        names = ("LoCoMo", outcome.category, outcome.collection) if is_locomo else (outcome.collection,)
-        for name in names:
-            groups.setdefault(name, []).append(outcome)
+        name = "locomo" if is_locomo else outcome.collection.replace("-", "_")
+        by_mode = result.setdefault(name, {mode: {} for mode in modes})
+        groups = ("overall", NUMBERS[outcome.category]) if is_locomo else ("overall",)
+        for group in groups:
+            by_mode[outcome.mode].setdefault(group, []).append(outcome.figures)
     return {
         name: {
-            mode: tuple(mean(column) for column in zip(*(o.figures for o in members if o.mode == mode), strict=True))
-            for mode in MODES
+            mode: {group: _figures(members) for group, members in sorted(groups.items(), reverse=True)}
+            for mode, groups in by_mode.items()
         }
-        for name, members in sorted(groups.items())
+        for name, by_mode in result.items()
     }
 
 
-@click.command()
-@click.option("--locomo", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="LoCoMo's JSON file")
-@click.option("--madial", type=click.Path(exists=True, file_okay=False, path_type=Path), help="MADial's folder")
-@click.option("--json", "json_path", type=click.Path(path_type=Path), help="write the figures here")
-def main(locomo: Path | None, madial: Path | None, json_path: Path | None) -> None:
+def _figures(members: Sequence[tuple[float, ...]]) -> dict[str, float]:
+    means = (round(mean(column), 4) for column in zip(*members, strict=True))
+    return {**dict(zip(HEADINGS, means, strict=False)), "n": len(members)}
+
+
+def _modes(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    modes = tuple(dict.fromkeys(value.split(",")))
+    unknown = [mode for mode in modes if mode not in MODES]
+    if unknown:
+        raise click.BadParameter(f"{', '.join(unknown)}; use {', '.join(MODES)}")
+    return modes
+
+
+@click.command(help=__doc__)
+@click.option("--locomo", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="LoCoMo's JSON file.")
+@click.option("--madial", type=click.Path(exists=True, file_okay=False, path_type=Path), help="MADial's folder.")
+@click.option("--modes", default=",".join(MODES), show_default=True, callback=_modes, help="What to measure.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Where to write the figures.")
+def main(locomo: Path | None, madial: Path | None, modes: tuple[str, ...], json_path: Path | None) -> None:
     """Measure retrieval and print the tables."""
     if locomo is None and madial is None:
         raise click.UsageError("Give --locomo, --madial or both: the data is not part of shoal.")
     collections = load_locomo(locomo) if locomo else []
     collections += [load_madial(madial, language) for language in ("en", "zh")] if madial else []
     computer = machine()
-    figures = averages(asyncio.run(measure(collections)))
-    rows: list[tuple[Any, ...]] = [
-        (group, mode, *row) for group, modes in figures.items() for mode, row in modes.items()
+    figures = averages(asyncio.run(measure(collections, modes)), modes)
+    rows = [
+        (name, NAMES.get(group, group), mode, *row.values())
+        for name, by_mode in figures.items()
+        for group in next(iter(by_mode.values()))
+        for mode, row in ((mode, by_mode[mode][group]) for mode in modes)
     ]
-    report(computer, ("", "by", *HEADINGS), rows)
-    named = {
-        group: {mode: dict(zip(HEADINGS, row, strict=True)) for mode, row in modes.items()}
-        for group, modes in figures.items()
-    }
-    write_json(json_path, {"machine": computer, "figures": named})
+    report(computer, ("data", "questions", "mode", *HEADINGS, "n"), rows)
+    write_json(json_path, {"machine": computer, **figures})
 
 
 if __name__ == "__main__":

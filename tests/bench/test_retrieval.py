@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 
 import apsw
-import pytest
 from bench.datasets import Collection, Memory, Question
 from bench.retrieval import HEADINGS, MODES, Outcome, ask, averages, plant
 
@@ -30,7 +29,7 @@ async def test_a_planted_collection_is_asked_in_every_mode():
     )
     keys = await plant(service, TALK)
     assert sorted(keys.values()) == ["8", "D1:1", "D1:2"]
-    outcomes = await ask(service, TALK, keys)
+    outcomes = await ask(service, TALK, keys, list(MODES))
     assert [outcome.mode for outcome in outcomes] == list(MODES)
     assert outcomes[0].figures == (1.0,) * len(HEADINGS)
 
@@ -39,9 +38,12 @@ def test_figures_are_averaged_by_collection_and_for_locomo_by_category_and_as_a_
     def outcome(collection, category, value):
         return [Outcome(collection, category, mode, (value,)) for mode in MODES]
 
-    figures = averages(
-        [*outcome("conv-1", "temporal", 1.0), *outcome("conv-2", "temporal", 0.5), *outcome("madial-en", "en", 0.0)]
-    )
-    assert list(figures) == ["LoCoMo", "conv-1", "conv-2", "madial-en", "temporal"]
-    assert figures["LoCoMo"]["both"] == pytest.approx((0.75,))
-    assert figures["madial-en"]["words"] == (0.0,)
+    outcomes = [*outcome("conv-1", "temporal", 1.0), *outcome("conv-2", "open-domain", 0.5)]
+    figures = averages([*outcomes, *outcome("madial-en", "en", 0.0)], list(MODES))
+    assert list(figures) == ["locomo", "madial_en"]
+    assert figures["locomo"]["hybrid"] == {
+        "overall": {"R@5": 0.75, "n": 2},
+        "3": {"R@5": 0.5, "n": 1},
+        "2": {"R@5": 1.0, "n": 1},
+    }
+    assert figures["madial_en"]["lexical"] == {"overall": {"R@5": 0.0, "n": 1}}

@@ -134,7 +134,7 @@ def evidence(words: WordHits, vectors: VectorHits) -> dict[int, Evidence]:
 
 _ROWS: Final = f"""
 select r.rid, r.occurred_at, r.space || char(0) || r.conversation_id as conversation, r.position,
-  {SUPERSEDED} as superseded
+  {SUPERSEDED} as superseded, r.init->>'content' = ? as verbatim
 from (
   select value as rid from json_each(?)
   union
@@ -147,9 +147,12 @@ where """
 
 
 async def rows_of(
-    context: Context, rids: Sequence[int], found: Mapping[int, Evidence], where: Filter
+    context: Context, rids: Sequence[int], found: Mapping[int, Evidence], where: Filter, text: str
 ) -> list[Candidate]:
-    """Return these memories, and their neighbours in the conversation, that pass the filter, ready to rank."""
+    """Return these memories, and their neighbours in the conversation, that pass the filter, ready to rank.
+
+    `text` is the query, normalised: a memory that says just that is marked.
+    """
     sql, params = condition(where, "r")
     wanted = compact_json(rids)
     return [
@@ -159,7 +162,8 @@ async def rows_of(
             occurred_ms=cast("int", row["occurred_at"]),
             conversation=cast("str | None", row["conversation"]),
             position=cast("int | None", row["position"]),
+            verbatim=bool(row["verbatim"]),
             superseded=row["superseded"] is not None,
         )
-        for row in await context.database.query(_ROWS + sql, (wanted, wanted, *params))
+        for row in await context.database.query(_ROWS + sql, (text, wanted, wanted, *params))
     ]

@@ -77,7 +77,7 @@ async def search(
         until_ms=None if within is None else within.until_ms,
     )
     rids = dict.fromkeys((*shortlist(known, query), *words.in_time))
-    candidates = await rows_of(context, list(rids), known, where)
+    candidates = await rows_of(context, list(rids), known, where, found.text)
     best = [one for one in rank(candidates, query)[:limit] if one.score >= request.min_score]
     results = await _rows(context, request, found, best, vectors.passages | words.passages)
     return FindAnswer(results=results, total_considered=len(known), notes=notes)

@@ -140,15 +140,20 @@ _CJK_WEIGHT: Final = 3
 
 
 def _query_terms(text: str) -> list[_Term]:
-    """Return the query's distinct terms in order of appearance, at most MATCH_TERMS_MAX."""
+    """Return the query's distinct terms in order of appearance, at most MATCH_TERMS_MAX.
+
+    Of more, the most telling and of equals the latest: a dialogue asks at its end.
+    """
     folded = fold(text)
     terms: dict[str, _Term] = {}
     for term in _all_terms(folded):
-        terms.setdefault(term.text.lower(), term)
+        terms.pop(term.text.lower(), None)
+        terms[term.text.lower()] = term
     telling = [term for key, term in terms.items() if not is_stop_word(key)] or list(terms.values())
     if len(telling) <= MATCH_TERMS_MAX:
         return telling
-    kept = set(sorted(telling, key=lambda term: -term.weight)[:MATCH_TERMS_MAX])
+    latest = telling[::-1]
+    kept = set(sorted(latest, key=lambda term: -term.weight)[:MATCH_TERMS_MAX])
     return [term for term in telling if term in kept]
 
 
