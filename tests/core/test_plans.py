@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import Counter
 from typing import Any, Final
 
 import apsw
@@ -202,3 +203,53 @@ def is_scan(line: str, table: str, name: str) -> bool:
     """Whether a line of a plan is about all of a table or index. `SEARCH` without bounds looks for min or max."""
     using = "" if name == table else rf" USING (COVERING )?INDEX {name}"
     return re.fullmatch(rf"(SCAN|SEARCH) \w+{using}", line) is not None
+
+
+async def steps_of(memories: int) -> dict[str, int]:
+    """Return the virtual machine's steps of each operation in a database of so many memories.
+
+    FTS5's own statements are left out: they grow with its segments, by the logarithm.
+    """
+    rig = await opened(embedder=None)
+    for start in range(0, memories, 300):
+        await rig.store_all(
+            [
+                StoreItem(content=f"memory {n}", tags=[f"proj:p{n % 20}", "common"], entities=[f"e{n % 30}"])
+                for n in range(start, start + 300)
+            ]
+        )
+    base = await rig.store("the base text", tags="a,b,标签", conversation_id="c", position=1)
+    await rig.store("the next turn", conversation_id="c", position=2)
+    spent: Counter[str] = Counter()
+    doing: list[str] = []
+
+    def count(event: dict[str, Any]) -> None:
+        if event["sql"] in issued(rig.database):
+            spent[doing[-1]] += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+    rig.connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, count)
+    pulled = cell("ab" * 16, "init", 1, NOW, {"class": "memory", "content": "x", "type": "note", "occurred_at": NOW})
+    for what, act in (
+        ("store", rig.store("a new text", tags="x,y,z", entities=["Ann"])),
+        ("repeat", rig.store("a new text", tags="x,y,z", entities=["Ann"])),
+        ("tag", rig.update(base.id, tags=TagChanges(add="w", remove="a"))),
+        ("supersede", rig.update(base.id, content="the base text, better")),
+        ("get", rig.get(base.id, with_edges=True, with_history=True)),
+        ("list", rig.memory.get(GetRequest(order="updated", page_size=5), ALL)),
+        ("delete", rig.delete(base.id)),
+        ("forgotten", rig.store("the base text", conversation_id="c", position=1)),
+        ("revive", rig.memory.revive([base.id], ALL)),
+        ("purge", rig.purge(base.id)),
+        ("pull", rig.apply(pulled, cell("ab" * 16, "tag:标签", 1, NOW, 1), cell("cd" * 16, "tag:x", 1, NOW, 1))),
+        ("empty trash", rig.memory.empty_trash()),
+    ):
+        doing.append(what)
+        await act
+    rig.connection.trace_v2(0, None)
+    return spent
+
+
+async def test_writing_costs_the_same_in_ten_times_as_many_memories():
+    few, many = await steps_of(300), await steps_of(3000)
+    assert few.keys() == many.keys()
+    assert {doing: (few[doing], many[doing]) for doing in few if many[doing] > 1.2 * few[doing]} == {}
