@@ -6,17 +6,15 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel
 
-from shoal.core.caller import Caller
-from shoal.core.service import Memory
 from shoal.local.client import NotSent, OutcomeUnknown, find_daemon, request
 from shoal.local.home import DaemonRecord
-from shoal.local.runtime import local_caller, open_runtime
 from shoal.local.settings import Loaded
+from shoal.local.zone import machine_zone
 from shoal.schema.errors import DaemonRunning, DaemonUnreachable, ModelError, NotFound, ShoalError, WasForgotten
 from shoal.schema.models import (
     DeleteAnswer,
@@ -34,6 +32,10 @@ from shoal.schema.models import (
     UpdateAnswer,
     UpdateRequest,
 )
+
+if TYPE_CHECKING:
+    from shoal.core.caller import Caller
+    from shoal.core.service import Memory
 
 EMBED_BEFORE_FIND: Final = 64
 """Memories that a search without a daemon embeds first: about two seconds of the model's time at most."""
@@ -81,7 +83,7 @@ class Backend(Protocol):
 class InProcess:
     """The service in this process."""
 
-    def __init__(self, memory: Memory, caller: Caller, space: str) -> None:
+    def __init__(self, memory: "Memory", caller: "Caller", space: str) -> None:
         self._memory = memory
         self._caller = caller
         self._space = space
@@ -235,11 +237,13 @@ async def open_backend(
 
     `model_progress` is that of `open_runtime`.
     """
-    caller = local_caller(loaded, "cli", clamps=False)
-    record = find_daemon(loaded.home)
+    record, space = find_daemon(loaded.home), loaded.settings.space
     if record is None:
+        # Drivers and service are imported only here: with a daemon, a command does without them.
+        from shoal.local.runtime import local_caller, open_runtime
+
         async with open_runtime(loaded, model_progress) as runtime:
-            yield InProcess(runtime.memory, caller, loaded.settings.space)
+            yield InProcess(runtime.memory, local_caller(loaded, "cli", clamps=False), space)
     elif Path(record.database) != loaded.database:
         raise DaemonRunning(
             f"The daemon of this home serves {record.database}, not {loaded.database}.",
@@ -247,4 +251,4 @@ async def open_backend(
             url=record.url,
         )
     else:
-        yield OverRest(record, caller.time_zone, loaded.settings.space)
+        yield OverRest(record, loaded.settings.time_zone or machine_zone(), space)

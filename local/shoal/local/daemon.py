@@ -69,6 +69,8 @@ def serve(loaded: Loaded, started_by: StartedBy, ready: Callable[[DaemonRecord],
 
     with hold_daemon_lock(loaded.home.daemon_lock, running):
         set_up_logs(loaded.home, loaded.settings.log_level, to_stderr=started_by == "person")
+        for warning in loaded.warnings:
+            log.warning("settings: %s", warning)
         asyncio.run(_Daemon(loaded, started_by).run(ready))
 
 

@@ -163,6 +163,8 @@ class Shim:
                     return
                 reason = "it refused the token or was about to end"
             except NotSent as error:
+                if exchange.cancelled:
+                    return
                 reason = str(error)
             except OutcomeUnknown as error:
                 if exchange.cancelled:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -73,13 +74,14 @@ def size(count: int) -> str:
 @contextmanager
 def progress(label: str, hidden: bool = False) -> Generator[Callable[[float], None]]:
     """Show a bar on stderr once the work has taken PROGRESS_AFTER_S; yields what takes the share done, 0..1."""
-    import time
-
+    if hidden or not sys.stderr.isatty():
+        yield lambda _: None
+        return
     from rich.console import Console
     from rich.progress import Progress
 
     started = time.monotonic()
-    bar = Progress(console=Console(stderr=True), transient=True, disable=hidden or not sys.stderr.isatty())
+    bar = Progress(console=Console(stderr=True), transient=True)
     task = bar.add_task(label, total=1.0)
 
     def report(share: float) -> None:
