@@ -25,12 +25,10 @@ _HEADER: Final = b"SQLite format 3\0"
 _WAL_RETRY_S: Final = 0.01
 
 
-def connect(path: Path, *, writes: bool, busy_timeout_ms: int, create: bool = False) -> apsw.Connection:
+def connect(path: Path, *, writes: bool, busy_timeout_ms: int) -> apsw.Connection:
     """Open a connection with sqlite-vec and our settings. Raises apsw.Error; blocks."""
     flags = apsw.SQLITE_OPEN_READWRITE if writes else apsw.SQLITE_OPEN_READONLY
-    connection = apsw.Connection(
-        str(path), flags | (apsw.SQLITE_OPEN_CREATE if create else 0), statementcachesize=STATEMENT_CACHE
-    )
+    connection = apsw.Connection(str(path), flags, statementcachesize=STATEMENT_CACHE)
     try:
         # First of all: each following line may meet another process's lock.
         connection.set_busy_timeout(busy_timeout_ms)
@@ -67,21 +65,14 @@ def open_checked(path: Path, *, writes: bool, busy_timeout_ms: int) -> apsw.Conn
     if writes and not path.exists():
         # Memories are private; SQLite gives its two other files the same rights.
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    connection = connect(path, writes=writes, busy_timeout_ms=busy_timeout_ms)
     try:
-        # Closing a damaged file must not write its log into it.
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        connection.execute("select count(*) from sqlite_schema").fetchall()
-        if logged and path.stat().st_size <= CHECK_MAX_BYTES:
-            findings = problems(connection, quick=True, limit=1)
-            if findings:
-                raise corrupt(path, findings[0])
-        if writes:
-            _turn_on_wal(connection, busy_timeout_ms)
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
-    except apsw.ReadOnlyError:
-        connection.close()
-        raise read_only(path) from None
+        connection = connect(path, writes=writes, busy_timeout_ms=busy_timeout_ms)
+    except apsw.CantOpenError:
+        if path.exists() and not os.access(path.parent, os.W_OK):
+            raise read_only(path) from None
+        raise
+    try:
+        _settle(connection, path, logged, writes, busy_timeout_ms)
     except BaseException:
         connection.close()
         raise
@@ -109,6 +100,19 @@ def run(connection: apsw.Connection, sql: str, params: tuple[SqlValue, ...]) -> 
     rows: list[Row] = [dict(zip(names, first, strict=True))]
     rows.extend(dict(zip(names, row, strict=True)) for row in cursor)
     return rows
+
+
+def _settle(connection: apsw.Connection, path: Path, logged: bool, writes: bool, busy_timeout_ms: int) -> None:
+    # Closing a damaged file must not write its log into it.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.execute("select count(*) from sqlite_schema").fetchall()
+    if logged and path.stat().st_size <= CHECK_MAX_BYTES:
+        findings = problems(connection, quick=True, limit=1)
+        if findings:
+            raise corrupt(path, findings[0])
+    if writes:
+        _turn_on_wal(connection, busy_timeout_ms)
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
 
 def _check_header(path: Path, logged: bool) -> None:

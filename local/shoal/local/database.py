@@ -114,7 +114,15 @@ class ApswDatabase:
         loop with the share copied, 0..1. Raises StorageError.
         """
         report = progress and partial(asyncio.get_running_loop().call_soon_threadsafe, progress)
-        await self._aside(lambda connection: copy(connection, target, report))
+
+        def job(connection: apsw.Connection) -> None:
+            try:
+                copy(connection, target, report)
+            except (apsw.FullError, apsw.IOError, apsw.CantOpenError, OSError) as error:
+                # Reading seldom fails so: it is the copy's disk.
+                raise translate(error, target) from error
+
+        await self._aside(job)
 
     async def close(self) -> None:
         """Write all that waits, then close; a second call does nothing."""

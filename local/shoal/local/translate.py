@@ -26,15 +26,15 @@ def translate(error: Exception, path: Path, system_errno: int = 0) -> Exception:
     match error:
         case apsw.BusyError() | apsw.LockedError() | apsw.ProtocolError():
             return locked(path)
-        case apsw.ReadOnlyError():
+        case apsw.ReadOnlyError() | OSError(errno=errno.EACCES | errno.EPERM | errno.EROFS):
             return read_only(path)
-        case apsw.FullError():
+        case apsw.FullError() | OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG):
             return full(path)
         case apsw.IOError() if system_errno in _FULL_ERRNOS:
             return full(path)
         case apsw.CorruptError() | apsw.NotADBError() | apsw.FormatError():
             return corrupt(path, str(error))
-        case apsw.IOError() | apsw.NoMemError() | apsw.PermissionsError() | apsw.CantOpenError():
+        case apsw.IOError() | apsw.NoMemError() | apsw.PermissionsError() | apsw.CantOpenError() | OSError():
             return StorageError(
                 f"The database {path} can't be used: {error}.",
                 "Check the disk, and that the folder exists and is yours; then try again.",

@@ -3,7 +3,7 @@
 Up to EXACT_MAX vectors every one is compared. Beyond, a matrix of bits in memory (matrix.py) proposes, the filter
 decides inside the same reading transaction, and sqlite-vec ranks what passed by the true cosine. Two ways to the
 candidates that pass: walk the proposals from the nearest on until enough pass, or, when few do, ask the filter
-first and let the matrix order those. The second finds whatever passes, however far it is.
+first and let the matrix order those that are too many to compare. The second finds whatever passes, however far.
 """
 
 import json
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from shoal.local.matrix import BitMatrix, Floats, Keys
 
 EXACT_MAX: Final = 2_000
-"""Vectors up to which all are compared: about 2 ms, and no numpy is loaded."""
+"""Vectors up to which all are compared, in the index or of those that pass: about 2 ms, and right by construction.
+An index that small loads no numpy."""
 CANDIDATES_MIN: Final = 256
 CANDIDATES_PER_HIT: Final = 4
 """Vectors compared exactly for each one asked for, at least CANDIDATES_MIN; recall: tests/local/test_vectors.py."""
@@ -172,7 +173,9 @@ class SqliteVecIndex:
         wanted = max(CANDIDATES_MIN, CANDIDATES_PER_HIT * k)
         passing = _walk(connection, proposals[:WALK_MAX], wanted, where)
         if len(passing) < wanted and len(proposals) > WALK_MAX:
-            passing = _passing(connection, proposals, where)[:wanted]
+            passing = _passing(connection, proposals, where)
+            if len(passing) > EXACT_MAX:
+                passing = passing[:wanted]
         return _compare(connection, model, passing, query, k)
 
     def _proposals(self, connection: apsw.Connection, model: _Model, query: bytes) -> "Keys":
