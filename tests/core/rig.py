@@ -10,7 +10,18 @@ from shoal.core.apply import Replica, apply
 from shoal.core.caller import Caller
 from shoal.core.cells import Cell
 from shoal.core.fakes import FakeDatabase, FakeEmbedder, FakeVectorIndex
-from shoal.core.protocols import Database, Embedder, ModelState, Phase, Role, Row, SqlValue, Statement, Vector
+from shoal.core.protocols import (
+    Calibration,
+    Database,
+    Embedder,
+    ModelState,
+    Phase,
+    Role,
+    Row,
+    SqlValue,
+    Statement,
+    Vector,
+)
 from shoal.core.service import LAPTOP, Memory, Policy, open_memory
 from shoal.schema.errors import ModelUnavailable
 from shoal.schema.models import (
@@ -72,6 +83,11 @@ class Embeddings(FakeEmbedder):
         self.broken = False
         self.open = asyncio.Event()
         self.open.set()
+
+    @property
+    def calibration(self) -> Calibration:
+        """As real models have: without it the farthest of two near equals would count as far."""
+        return Calibration(unrelated=0.25, related=0.7)
 
     @property
     def state(self) -> ModelState:

@@ -25,6 +25,9 @@ from shoal.schema.models import FindAnswer, FindRequest, Found, Note, NoteCode
 from shoal.schema.sql import State
 
 SNIPPET_CHARS: Final = 200
+MODEL_WAIT_S: Final = 5.0
+"""How long a search waits for its vector; loading the default model takes about one second."""
+SCORE_DIGITS: Final = 4
 
 
 class Channel(StrEnum):
@@ -78,7 +81,7 @@ async def search(
     )
     rids = dict.fromkeys((*shortlist(known, query), *words.in_time))
     candidates = await rows_of(context, list(rids), known, where, found.text)
-    best = [one for one in rank(candidates, query)[:limit] if one.score >= request.min_score]
+    best = [one for one in rank(candidates, query)[:limit] if _shown(one.score) >= request.min_score]
     results = await _rows(context, request, found, best, vectors.passages | words.passages)
     return FindAnswer(results=results, total_considered=len(known), notes=notes)
 
@@ -112,8 +115,14 @@ async def _by_meaning(context: Context, text: str, where: Filter, notes: list[No
     if context.embedder is None or context.index is None:
         return VectorHits()
     last = text.rsplit("\n", 1)[-1].strip()
+    texts = [text] if last == text else [text, last]
     try:
-        vectors = await context.embedder.embed([text] if last == text else [text, last], Role.QUERY)
+        # A model that is still being fetched must not hold up what the words find.
+        vectors = await asyncio.wait_for(context.embedder.embed(texts, Role.QUERY), MODEL_WAIT_S)
+    except TimeoutError:
+        message = f"Only words were searched: the model did not answer within {MODEL_WAIT_S:.0f} s."
+        notes.append(Note(code=NoteCode.LEXICAL_ONLY, message=message))
+        return VectorHits()
     except ModelError as error:
         notes.append(Note(code=NoteCode.LEXICAL_ONLY, message=f"Only words were searched: {error}"))
         return VectorHits()
@@ -151,6 +160,11 @@ async def _rows(
     return await _with_edges(context, request, results)
 
 
+def _shown(score: float) -> float:
+    """Return a score as answers show it; `min_score` is compared with that, so that a shown score can be given back."""
+    return round(score, SCORE_DIGITS)
+
+
 def _best_passage(content: str, number: int) -> str:
     """Return the passage that was found; short content is one."""
     if not number:
@@ -167,7 +181,7 @@ def _found(context: Context, row: Row, score: float, why: list[str], passage: st
         kind=context.ontology.info(type_name).kind,
         snippet=snippet(passage or cast("str", row["content"]), query_terms, SNIPPET_CHARS),
         tags=json_list(row["tags"]),
-        score=round(score, 4),
+        score=_shown(score),
         occurred_at=iso(cast("int", row["occurred_at"])),
         state=STATE_NAMES[cast("int", row["state"])],
         space=cast("str", row["space"]),
