@@ -9,7 +9,6 @@ import apsw
 import pytest
 from tests.core.rig import ALL, DAY, NOW, Embeddings, Recorder, Rig, cell, opened
 
-from shoal.core import rewording
 from shoal.core.caller import Caller
 from shoal.core.fakes import FakeDatabase, FakeVectorIndex
 from shoal.core.protocols import Statement
@@ -89,7 +88,7 @@ async def scenario() -> Rig:
         pass
     await again.embed_all()
     await again.memory.health()
-    await rewording.remaining(again.memory._context)
+    await again.memory.health()
     rig.database.batches += again.database.batches
     rig.database.queries += again.database.queries
     return rig

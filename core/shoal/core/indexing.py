@@ -17,8 +17,6 @@ from shoal.core.protocols import Role, Row, Statement, VectorIndex, VectorRow
 from shoal.schema import sql
 from shoal.schema.limits import PASSAGES_MAX
 
-PENDING_COUNT_MAX: Final = 10_000
-"""Pending memories are counted up to here."""
 ERASE_LIMIT: Final = 100
 """Purged memories whose vectors go in one step."""
 CONTEXT_MAX_CHARS: Final = 200
@@ -74,16 +72,6 @@ class Indexer:
                 ),
             ]
         )
-
-    async def pending(self) -> int:
-        """Return how many memories have no vector yet, counted up to PENDING_COUNT_MAX."""
-        rows = await self._context.database.query(
-            "select (select count(*) from (select 1 from record indexed by record_want where want > 0 limit ?1))"
-            " + (select count(*) from (select 1 from record where rid < (select v from meta where k = 'reembed')"
-            " and class = 'memory' and init is not null and want = 0 limit ?1)) as n",
-            (PENDING_COUNT_MAX,),
-        )
-        return min(PENDING_COUNT_MAX, cast("int", rows[0]["n"]))
 
     async def step(self, limit: int) -> int:
         """Make the vectors of at most `limit` memories, the newest first; return how many were worked on.

@@ -75,12 +75,3 @@ def _within(rows: list[Row]) -> Iterator[Row]:
         if size > STEP_MAX_CHARS and size > len(cast("str", row["content"])):
             return
         yield row
-
-
-async def remaining(context: Context) -> bool:
-    """Return whether some memories' words are still those of another version."""
-    rows = await context.database.query(
-        "select 1 from record where rid < (select v from meta where k = 'refts') and class = 'memory'"
-        " and init is not null limit 1"
-    )
-    return bool(rows)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from shoal.core import deleting, finding, reading, rewording, statistics, storing, updating
 from shoal.core.apply import Replica
+from shoal.core.backlog import backlog
 from shoal.core.caller import Caller
 from shoal.core.context import Context
 from shoal.core.finding import ALL_CHANNELS, Channel
@@ -103,17 +104,19 @@ class Memory:
         answer = await storing.store(self._context, request, caller, key)
         if request.wait:
             notes = [*answer.notes, *await self._embed(len(request.items or [request]), None)]
-            return answer.model_copy(update={"notes": [*notes, *await self._degraded(notes)]})
+            return answer.model_copy(update={"notes": _with(notes, await self.health())})
         return answer
 
     async def find(
         self, request: FindRequest, caller: Caller, channels: frozenset[Channel] = ALL_CHANNELS
     ) -> FindAnswer:
         """Search by meaning and words."""
-        if self._policy.embed_before_find and request.query.strip() and Channel.VECTOR in channels:
+        left = await backlog(self._context)
+        if left.vectors and self._policy.embed_before_find and Channel.VECTOR in channels:
             await self._embed(self._policy.embed_before_find, self._policy.embed_before_find_s)
+            left = await backlog(self._context)
         answer = await finding.search(self._context, request, caller, channels)
-        return answer.model_copy(update={"notes": [*answer.notes, *await self._degraded(answer.notes)]})
+        return answer.model_copy(update={"notes": _with(answer.notes, degraded(self.model_status(), left))})
 
     async def get(self, request: GetRequest, caller: Caller) -> GetAnswer:
         """Read memories whole, by id or page by page."""
@@ -136,7 +139,7 @@ class Memory:
 
     async def stats(self, caller: Caller) -> StatsAnswer:
         """Count, and say what doesn't work as it should."""
-        return await statistics.stats(self._context, caller, await self.pending(), self.model_status())
+        return await statistics.stats(self._context, caller, await backlog(self._context), self.model_status())
 
     async def count_metadata(self, key: str, caller: Caller) -> dict[str, int]:
         """Count the memories of the caller's space by a metadata value, by type where they have none."""
@@ -144,7 +147,7 @@ class Memory:
 
     async def pending(self) -> int:
         """Return how many memories have no vector yet."""
-        return await self.indexer.pending()
+        return (await backlog(self._context)).vectors
 
     async def embed_pending(self, limit: int = 32) -> int:
         """Make vectors for at most `limit` memories; return how many were worked on. Raises ModelError."""
@@ -171,14 +174,7 @@ class Memory:
 
     async def health(self) -> list[Note]:
         """Return what doesn't work as it should; empty when all does."""
-        notes = degraded(self.model_status(), await self.pending())
-        if await rewording.remaining(self._context):
-            notes.append(Note(code=NoteCode.PARTIAL, message="The words of older memories are being indexed anew."))
-        return notes
-
-    async def _degraded(self, said: Sequence[Note]) -> list[Note]:
-        codes = {note.code for note in said}
-        return [note for note in await self.health() if note.code not in codes]
+        return degraded(self.model_status(), await backlog(self._context))
 
     async def _embed(self, limit: int, seconds: float | None) -> list[Note]:
         """Embed pending memories before an answer; what takes longer goes on in the background."""
@@ -191,6 +187,12 @@ class Memory:
         except ModelError as error:
             return [Note(code=NoteCode.LEXICAL_ONLY, message=f"Not embedded: {error}")]
         return []
+
+
+def _with(notes: Sequence[Note], more: Sequence[Note]) -> list[Note]:
+    """Return the notes and those of the others that say something else."""
+    codes = {note.code for note in notes}
+    return [*notes, *(note for note in more if note.code not in codes)]
 
 
 def _retrieve(step: "asyncio.Future[int]") -> None:

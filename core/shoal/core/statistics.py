@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Final, cast
 
+from shoal.core.backlog import Backlog
 from shoal.core.caller import Caller, Scope
 from shoal.core.cells import compact_json
 from shoal.core.context import Context
@@ -36,7 +37,7 @@ async def count_metadata(context: Context, key: str, caller: Caller) -> dict[str
     return {str(row["value"]): cast("int", row["n"]) for row in rows}
 
 
-async def stats(context: Context, caller: Caller, pending: int, model: ModelStatus) -> StatsAnswer:
+async def stats(context: Context, caller: Caller, left: Backlog, model: ModelStatus) -> StatsAnswer:
     """Count the memories of the spaces that the caller may read. Raises NotAllowed."""
     caller.require(Scope.READ)
     spaces = await spaces_of(context, "*", caller)
@@ -59,21 +60,27 @@ async def stats(context: Context, caller: Caller, pending: int, model: ModelStat
         live=by_state[State.LIVE],
         archived=by_state[State.ARCHIVED],
         trashed=by_state[State.TRASHED],
-        pending_embeddings=pending,
+        pending_embeddings=left.vectors,
         model=model,
         database_bytes=None,
         spaces=dict(by_space),
-        degraded=degraded(model, pending),
+        degraded=degraded(model, left),
     )
 
 
-def degraded(model: ModelStatus, pending: int) -> list[Note]:
+def degraded(model: ModelStatus, left: Backlog) -> list[Note]:
     """Return what doesn't work as it should, as every health report and answer says it."""
     notes: list[Note] = []
     if model.state == Phase.UNAVAILABLE:
         notes.append(Note(code=NoteCode.LEXICAL_ONLY, message=f"Only words are searched: {model.reason}"))
-    elif pending:
+    elif left.vectors:
         notes.append(
-            Note(code=NoteCode.PENDING, message=f"{pending} memories are found by their words only so far.", n=pending)
+            Note(
+                code=NoteCode.PENDING,
+                message=f"{left.vectors} memories are found by their words only so far.",
+                n=left.vectors,
+            )
         )
+    if left.words:
+        notes.append(Note(code=NoteCode.PARTIAL, message="The words of older memories are being indexed anew."))
     return notes
