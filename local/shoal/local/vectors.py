@@ -30,7 +30,9 @@ CANDIDATES_MIN: Final = 256
 CANDIDATES_PER_HIT: Final = 4
 """Vectors compared exactly for each one asked for, at least CANDIDATES_MIN; recall: tests/local/test_vectors.py."""
 WALK_MAX: Final = 4_096
-"""Proposals that are put to the filter one by one, about 2 us each, before it is asked for all that pass."""
+"""Proposals that are put to the filter one by one, about 2 us each, rather than asking it for all that pass."""
+SAMPLE: Final = 2
+"""Proposals for each candidate wanted that tell how many pass."""
 GHOSTS_MAX: Final = 0.25
 """Share of deleted and replaced rows at which the matrix is made anew: 0.3 s for 100,000 vectors."""
 GROWTH_MAX: Final = 4
@@ -170,12 +172,7 @@ class SqliteVecIndex:
         if model.stamp - model.removed <= EXACT_MAX:
             return _compare_all(connection, model, query, k, where)
         proposals = self._proposals(connection, model, query)
-        wanted = max(CANDIDATES_MIN, CANDIDATES_PER_HIT * k)
-        passing = _walk(connection, proposals[:WALK_MAX], wanted, where)
-        if len(passing) < wanted and len(proposals) > WALK_MAX:
-            passing = _passing(connection, proposals, where)
-            if len(passing) > EXACT_MAX:
-                passing = passing[:wanted]
+        passing = _candidates(connection, proposals, max(CANDIDATES_MIN, CANDIDATES_PER_HIT * k), where)
         return _compare(connection, model, passing, query, k)
 
     def _proposals(self, connection: apsw.Connection, model: _Model, query: bytes) -> "Keys":
@@ -244,6 +241,18 @@ def _compare_all(connection: apsw.Connection, model: _Model, query: bytes, k: in
       from vector v cross join record r on r.rid = v.key / {PASSAGES_MAX}
       where v.model = ? and {condition} order by distance, v.key limit ?"""
     return _hits(connection.execute(sql, (query, model.id, *params, k)))
+
+
+def _candidates(connection: apsw.Connection, proposals: "Keys", wanted: int, where: Filter) -> "Keys":
+    """Return at least `wanted` of the foremost proposals that pass, or all that do."""
+    sample = proposals[: SAMPLE * wanted]
+    passing = _walk(connection, sample, wanted, where)
+    if len(passing) < wanted and len(passing) * WALK_MAX >= len(sample) * wanted:
+        # Enough should pass within the walk.
+        passing = _walk(connection, proposals[:WALK_MAX], wanted, where)
+    if len(passing) < wanted:
+        passing = _passing(connection, proposals, where)[: max(wanted, EXACT_MAX)]
+    return passing
 
 
 def _walk(connection: apsw.Connection, keys: "Keys", wanted: int, where: Filter) -> "Keys":
