@@ -55,3 +55,11 @@ def test_the_person_at_the_machine_speaks_in_their_time_zone(home: Home, monkeyp
     assert local_caller(load(home), "cli", clamps=False).time_zone == "Asia/Tokyo"
     monkeypatch.setenv("SHOAL_TIME_ZONE", "Europe/Vienna")
     assert local_caller(load(home), "cli", clamps=False).time_zone == "Europe/Vienna"
+
+
+def test_callers_mean_the_space_that_the_settings_name(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_SPACE", "work")
+    caller = local_caller(load(home), "test", clamps=True)
+    assert caller.space(None) == "work"
+    assert caller.space("other") == "other"
+    assert caller.readable("*") is None

@@ -28,6 +28,8 @@ class Caller:
 
     scopes: frozenset[Scope] = frozenset(Scope)
     spaces: tuple[str, ...] | None = None
+    default_space: str = DEFAULT_SPACE
+    """The space meant when none is named, for a caller of every space; others mean their first."""
     time_zone: str = "UTC"
     client: str = ""
     clamps: bool = True
@@ -41,7 +43,7 @@ class Caller:
         """Return one space: the wanted one, or the caller's first. Raises NotAllowed, InvalidInput."""
         if wanted in ("", "*"):
             raise InvalidInput(f"{wanted!r} names no single space.", "Name one, or leave `space` out.")
-        name = wanted or (self.spaces[0] if self.spaces else DEFAULT_SPACE)
+        name = wanted or (self.spaces[0] if self.spaces else self.default_space)
         if self.spaces is not None and name not in self.spaces:
             raise NotAllowed(f"The space {name!r} is not yours to reach.", "Name one that your token allows.")
         return name

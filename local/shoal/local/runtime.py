@@ -48,8 +48,11 @@ def ontology_of(loaded: Loaded) -> Ontology:
 
 
 def local_caller(loaded: Loaded, client: str, clamps: bool) -> Caller:
-    """Return the person at this machine: every scope, every space, their time zone."""
-    return Caller(time_zone=loaded.settings.time_zone or machine_zone(), client=client, clamps=clamps)
+    """Return the person at this machine: every scope, every space, their default space and time zone."""
+    settings = loaded.settings
+    return Caller(
+        default_space=settings.space, time_zone=settings.time_zone or machine_zone(), client=client, clamps=clamps
+    )
 
 
 @asynccontextmanager

@@ -91,7 +91,7 @@ class Settings(BaseSettings):
     ] = ()
     time_zone: Annotated[str, Field(description="IANA name for 'yesterday' and the like; default: the machine's")] = ""
     space: Annotated[
-        str, Field(min_length=1, max_length=SPACE_MAX_CHARS, description="Space that the commands read and write")
+        str, Field(min_length=1, max_length=SPACE_MAX_CHARS, description="Space that is meant when a caller names none")
     ] = "main"
     types: Annotated[
         dict[str, str], Field(description="Your own memory types and the base type of each, {subtype: base type}")
