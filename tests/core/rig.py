@@ -83,6 +83,7 @@ class Embeddings(FakeEmbedder):
         self.broken = False
         self.open = asyncio.Event()
         self.open.set()
+        self.asked = asyncio.Event()
 
     @property
     def calibration(self) -> Calibration:
@@ -95,6 +96,7 @@ class Embeddings(FakeEmbedder):
 
     async def embed(self, texts: Sequence[str], role: Role) -> list[Vector]:
         if role is Role.PASSAGE:
+            self.asked.set()
             await self.open.wait()
             self.texts += texts
         if self.broken:

@@ -47,7 +47,9 @@ class Indexer:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._in_flight: set[int] = set()
-        self._one_at_a_time = asyncio.Lock()
+        self._running: set[asyncio.Future[None]] = set()
+        self._taking = asyncio.Lock()
+        self._making_anew = asyncio.Lock()
 
     async def begin(self) -> None:
         """Note the model in use; when it isn't the one that made the vectors, want all of them anew.
@@ -83,11 +85,18 @@ class Indexer:
 
     async def wanted(self, limit: int) -> int:
         """Make the vectors that are new or out of date, as `step` does, without those of another model."""
-        return await self._work(await self._take(_WANTED, limit), again=False)
+        return await self._work(_WANTED, limit, again=False)
+
+    async def settle(self, limit: int) -> None:
+        """As `wanted`, and wait for the steps that are under way: they may have what the caller waits for."""
+        running = set(self._running)
+        await self.wanted(limit)
+        if running:
+            await asyncio.wait(running)
 
     async def erase_purged(self) -> None:
         """Remove the vectors and the words of purged memories at once."""
-        while await self._work(await self._take(_PURGED, ERASE_LIMIT), again=False):
+        while await self._work(_PURGED, ERASE_LIMIT, again=False):
             pass
         await self._erase_words()
 
@@ -99,25 +108,31 @@ class Indexer:
         """Make vectors anew after a change of model. One step at a time: the mark says that all above it is done."""
         if self._context.embedder is None:
             return 0
-        async with self._one_at_a_time:
-            return await self._work(await self._take(_REEMBED, limit), again=True)
+        async with self._making_anew:
+            return await self._work(_REEMBED, limit, again=True)
 
-    async def _work(self, rows: Sequence[Row], again: bool) -> int:
+    async def _work(self, select: str, limit: int, again: bool) -> int:
         index = self._context.index
-        if not rows or index is None:
+        if index is None:
             return 0
-        rids = {cast("int", row["rid"]) for row in rows}
-        self._in_flight |= rids
+        async with self._taking:
+            rows = await self._take(select, limit)
+            rids = {cast("int", row["rid"]) for row in rows}
+            self._in_flight |= rids
+        if not rows:
+            return 0
+        done = asyncio.get_running_loop().create_future()
+        self._running.add(done)
         try:
             await self._make(index, rows)
             await self._finish(rows, again)
         finally:
             self._in_flight -= rids
+            self._running.discard(done)
+            done.set_result(None)
         return len(rows)
 
     async def _take(self, select: str, limit: int) -> list[Row]:
-        if self._context.index is None:
-            return []
         rows = await self._context.database.query(select, (limit + len(self._in_flight),))
         rows = [row for row in rows if row["rid"] not in self._in_flight][:limit]
         if self._context.embedder is None:

@@ -178,7 +178,7 @@ class Memory:
 
     async def _embed(self, limit: int, seconds: float | None) -> list[Note]:
         """Embed pending memories before an answer; what takes longer goes on in the background."""
-        step = asyncio.ensure_future(self.indexer.wanted(limit))
+        step = asyncio.ensure_future(self.indexer.settle(limit))
         step.add_done_callback(_retrieve)
         try:
             await asyncio.wait_for(asyncio.shield(step), seconds)
@@ -195,7 +195,7 @@ def _with(notes: Sequence[Note], more: Sequence[Note]) -> list[Note]:
     return [*notes, *(note for note in more if note.code not in codes)]
 
 
-def _retrieve(step: "asyncio.Future[int]") -> None:
+def _retrieve(step: "asyncio.Future[None]") -> None:
     """Take the outcome of a step that nobody waits for: what failed stays wanted and is tried again."""
     if not step.cancelled():
         step.exception()
