@@ -18,7 +18,10 @@ def set_up_logs(home: Home, level: str, to_stderr: bool) -> None:
         RotatingFileHandler(home.log, maxBytes=LOG_MAX_BYTES, backupCount=LOG_FILES_KEPT, encoding="utf-8")
     ]
     if to_stderr:
-        handlers.append(logging.StreamHandler(sys.stderr))
+        console = logging.StreamHandler(sys.stderr)
+        # A line a request is for the file; on a screen it would bury what a person should see.
+        console.addFilter(lambda record: record.name != "shoal.access")
+        handlers.append(console)
     logging.basicConfig(level=level.upper(), format=FORMAT, handlers=handlers, force=True)
     # Libraries log addresses, bodies and notices that help nobody here.
     for name in ("uvicorn", "mcp", "httpx", "httpx2", "asyncio", "filelock"):
