@@ -81,6 +81,7 @@ async def scenario() -> Rig:
         cell(pulled, "init", 2, NOW, None),
     )
     await rig.memory.stats(ALL)
+    await rig.memory.count_metadata("k", ALL)
     await rig.memory.pending()
     rig.connection.execute("update meta set v = 0 where k = 'fts'")
     again = await opened(connection=rig.connection, embedder=Embeddings("another@1"), index=index)

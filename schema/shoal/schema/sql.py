@@ -81,7 +81,7 @@ insert into record (id, space, rank, hlc, seq, dirty, init, class, life, state, 
 select unhex(j.value->>0), j.value->>1,
   coalesce(j.value->>3, case when m.rid is null then 1 when m.rank < m.life then m.life else m.rank + 1 end),
   {_HLC}, c.s + j.key + 1, ?4, j.value->>5, i->>'class',
-  0, 1, coalesce(i->>'class' = 'memory', 0), i->>'type', i->>'occurred_at', i->>'created_at', ?2,
+  coalesce(j.value->>3, 1), 1, coalesce(i->>'class' = 'memory', 0), i->>'type', i->>'occurred_at', i->>'created_at', ?2,
   i->>'conversation_id', i->>'position', unhex(i->>'src'), unhex(i->>'dst')
 from (select key, value, value->>5 as i from json_each(?1) where value->>2 = 'init') j
   left join record m on {_RECORD_OF_CELL}
@@ -100,7 +100,8 @@ on conflict (id, space) do update set
   conversation_id = excluded.conversation_id, position = excluded.position, src = excluded.src, dst = excluded.dst
 where (excluded.rank, excluded.hlc) > (record.rank, record.hlc)
 """
-"""Merge the `init` cells. `state` is provisional; MODEL settles it."""
+"""Merge the `init` cells. `life` and `state` are those of a new memory, so that MODEL has nothing to write for one;
+for all others they are provisional."""
 
 STUB: Final = """
 insert or ignore into record (id, space, rank, hlc, seq)
