@@ -67,6 +67,10 @@ async def test_idle_time_counts_from_the_end_of_the_last_request() -> None:
     assert activity.idle_s() == 3
 
 
+async def nothing() -> None:
+    pass
+
+
 async def test_work_waits_for_requests_but_not_without_end() -> None:
     activity = Activity()
     async with activity.request():
@@ -79,7 +83,7 @@ async def test_work_waits_for_requests_but_not_without_end() -> None:
 
 async def test_the_backlog_is_embedded_and_a_request_wakes_the_embedder() -> None:
     memory, activity = Memory(waiting=70), Activity()
-    task = asyncio.create_task(embed(memory, activity))
+    task = asyncio.create_task(embed(memory, activity, nothing))
     await until(lambda: memory.waiting == 0)
     assert memory.steps[:3] == [32, 32, 6]
     memory.waiting = 1
@@ -94,7 +98,7 @@ async def test_a_model_that_fails_is_tried_again_ever_more_rarely(
 ) -> None:
     monkeypatch.setattr(background, "RETRY_MIN_S", 0.01)
     memory = Memory(waiting=1, failures=3)
-    task = asyncio.create_task(embed(memory, Activity()))
+    task = asyncio.create_task(embed(memory, Activity(), nothing))
     await until(lambda: memory.waiting == 0)
     task.cancel()
     assert [record.args[0] for record in caplog.records if record.args] == [0.01, 0.02, 0.04]

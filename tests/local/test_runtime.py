@@ -1,13 +1,19 @@
 import sqlite3
+from pathlib import Path
 
 import pytest
 
 from shoal.core.caller import Caller
+from shoal.core.fakes import FakeEmbedder
+from shoal.core.migrate import migrate
+from shoal.core.service import open_memory
+from shoal.local.database import ApswDatabase
 from shoal.local.home import Home
-from shoal.local.runtime import local_caller, open_runtime
+from shoal.local.runtime import Runtime, clock_ms, local_caller, open_runtime
 from shoal.local.settings import load
+from shoal.local.vectors import SqliteVecIndex
 from shoal.schema.errors import DatabaseForeign, DatabaseReadOnly
-from shoal.schema.models import FindRequest, StoreAnswer, StoreRequest
+from shoal.schema.models import FindRequest, StoreAnswer, StoreItem, StoreRequest
 
 
 async def test_without_a_model_words_find_and_every_answer_says_why(home: Home) -> None:
@@ -63,3 +69,22 @@ def test_callers_mean_the_space_that_the_settings_name(home: Home, monkeypatch: 
     assert caller.space(None) == "work"
     assert caller.space("other") == "other"
     assert caller.readable("*") is None
+
+
+async def test_vectors_of_a_model_used_before_go_once_all_are_made_anew(home: Home, tmp_path: Path) -> None:
+    async with await ApswDatabase.open(tmp_path / "a.db") as database:
+        await migrate(database)
+        for fingerprint in ("old@1", "new@1"):
+            embedder = FakeEmbedder(fingerprint=fingerprint)
+            index = await SqliteVecIndex.open(database, fingerprint, embedder.dim)
+            memory = await open_memory(database, index, embedder, clock=clock_ms, new_device="00000000")
+            runtime = Runtime(memory, database, None, index, load(home))
+            if fingerprint == "old@1":
+                await memory.store(StoreRequest(items=[StoreItem(content=f"text {n}") for n in range(3)]), Caller())
+                await memory.embed_pending()
+        await runtime.drop_old_vectors()
+        assert await index.count_others() == 3
+        while await memory.embed_pending(2):
+            pass
+        await runtime.drop_old_vectors()
+        assert (await index.count(), await index.count_others()) == (3, 0)

@@ -74,16 +74,20 @@ async def _wait(event: asyncio.Event, at_most_s: float) -> None:
         await asyncio.wait_for(event.wait(), at_most_s)
 
 
-async def embed(memory: Memory, activity: Activity, poll_s: float = EMBED_POLL_S) -> None:
+async def embed(
+    memory: Memory, activity: Activity, tidy: Callable[[], Awaitable[None]], poll_s: float = EMBED_POLL_S
+) -> None:
     """Make the vectors that are missing, for ever; a model that fails is tried again, ever more rarely.
 
-    `poll_s` is how often to look for work of which `activity` doesn't tell.
+    `tidy` is called when none is missing; `poll_s` is how often to look for work of which `activity` doesn't tell.
     """
     retry_s = RETRY_MIN_S
     while True:
         await activity.quiet(YIELD_MAX_S)
         try:
             done = await memory.embed_pending(EMBED_STEP)
+            if not done:
+                await tidy()
         except (ModelError, StorageError) as error:
             log.warning("no vectors were made, next try in %.0f s: %s", retry_s, error)
             await asyncio.sleep(retry_s)

@@ -192,7 +192,7 @@ class _Daemon:
             "words": partial(reword, memory, activity),
         }
         if runtime.embedder is not None:
-            jobs["embed"] = partial(embed, memory, activity)
+            jobs["embed"] = partial(embed, memory, activity, runtime.drop_old_vectors)
         if self._started_by == "shim":
             idle_s = self._loaded.settings.idle_minutes * 60
             jobs["idle"] = partial(end_when_idle, memory, activity, idle_s, self._stopping.set)

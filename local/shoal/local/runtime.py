@@ -29,7 +29,13 @@ class Runtime:
     database: ApswDatabase
     embedder: FastembedEmbedder | None
     """None where no model can be had; then words still find, and every answer says so."""
+    index: "SqliteVecIndex | None"
     loaded: Loaded
+
+    async def drop_old_vectors(self) -> None:
+        """Remove the vectors of models used before, once every memory has one of the model in use."""
+        if self.index is not None and await self.index.count_others() and not await self.memory.pending():
+            await self.index.drop_others()
 
 
 def clock_ms() -> int:
@@ -69,9 +75,10 @@ async def open_runtime(
         await migrate(database)
         embedder, reason = _embedder(loaded, model_progress)
         try:
+            index = await _index(database, embedder)
             memory = await open_memory(
                 database,
-                await _index(database, embedder),
+                index,
                 embedder,
                 clock=clock_ms,
                 new_device=new_device(),
@@ -79,7 +86,7 @@ async def open_runtime(
                 trash_days=loaded.settings.trash_days,
                 no_model_reason=reason,
             )
-            yield Runtime(memory, database, embedder, loaded)
+            yield Runtime(memory, database, embedder, index, loaded)
         finally:
             if embedder is not None:
                 embedder.close()

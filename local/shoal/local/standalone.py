@@ -31,7 +31,11 @@ async def _serve(loaded: Loaded, profile: str) -> None:
             asyncio.create_task(keep_going("words", lambda: reword(memory, activity))),
         ]
         if runtime.embedder is not None:
-            jobs.append(asyncio.create_task(keep_going("embed", lambda: embed(memory, activity, POLL_S))))
+            jobs.append(
+                asyncio.create_task(
+                    keep_going("embed", lambda: embed(memory, activity, runtime.drop_old_vectors, POLL_S))
+                )
+            )
         try:
             await serve_stdio(
                 memory,
