@@ -50,6 +50,15 @@ async def test_a_frozen_clock_gives_every_cell_its_own_stamp_and_seq(rig: Rig):
     assert len(set(seqs)) == 9
 
 
+async def test_the_cells_of_one_batch_are_numbered_and_stamped_one_by_one(rig: Rig):
+    await rig.store_all([StoreItem(content=f"memory {n}", tags="a,b") for n in range(50)])
+    await rig.apply(*[init(f"pulled {n}", stamp=NOW + n) for n in range(50)])
+    seqs = [row[0] for row in rig.rows("select seq from record union all select seq from cell")]
+    assert len(seqs) == len(set(seqs)) == 200
+    assert max(seqs) <= rig.value("select v from meta where k = 'seq'")
+    assert len(set(stamps(rig))) == 200
+
+
 async def test_two_services_on_one_database_never_give_equal_stamps():
     connection = apsw.Connection(":memory:")
     clock = Clock()
@@ -158,7 +167,7 @@ async def test_a_page_that_holds_a_cell_twice_keeps_the_greater(rig: Rig):
 
 
 async def test_a_batch_that_fails_leaves_nothing(rig: Rig):
-    batch = statements([local("ab" * 16, "main", INIT, init_of("x"), Mode.STORE)], Replica("d", True), NOW)
+    batch = await statements([local("ab" * 16, "main", INIT, init_of("x"), Mode.STORE)], Replica("d", True), NOW)
     before = rig.rows("select k, v from meta order by k")
     with pytest.raises(apsw.Error):
         await rig.database.batch([*batch, batch[0]._replace(sql="insert into nowhere values (1)", params=())])
