@@ -1,3 +1,4 @@
+import asyncio
 import base64
 import random
 import string
@@ -8,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.characters import joins
-from shoal.core.passages import OVERLAP_TOKENS, PASSAGE_TOKENS, estimate_tokens, snippet, split
-from shoal.core.text import terms
+from shoal.core.passages import OVERLAP_TOKENS, PASSAGE_TOKENS, estimate_tokens, passage_words, snippet, split
+from shoal.core.text import prepare, terms
 from shoal.schema.limits import CONTENT_MAX_BYTES, PASSAGES_MAX
 
 ENGLISH = "The deployment moved to Fridays. Nobody liked it, e.g. the on-call team!\n"
@@ -145,3 +146,19 @@ def test_a_snippet_never_cuts_a_sign(signs: list[str], width: int):
     shown = snippet(line, ("a", "中"), width).strip("…")
     places = [at for at in range(len(line) + 1) if line.startswith(shown, at)]
     assert any(not joins(line, at) and not joins(line, at + len(shown)) for at in places)
+
+
+async def test_others_run_while_the_longest_content_is_prepared():
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    words = [pair async for pair in passage_words(LARGE["English"])]
+    task.cancel()
+    assert words == [(number, prepare(passage.text)) for number, passage in enumerate(split(LARGE["English"]))]
+    assert turns >= len(words) - 1

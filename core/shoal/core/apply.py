@@ -1,12 +1,13 @@
 """The one way to write: every cell, local, pushed or pulled, goes through `apply`, one atomic batch."""
 
+import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
 from shoal.core.cells import INIT, Cell, cells_json, compact_json
-from shoal.core.passages import split
+from shoal.core.passages import passage_words
 from shoal.core.protocols import Database, Row, Statement
 from shoal.core.text import prepare
 from shoal.schema import sql
@@ -53,7 +54,7 @@ async def apply(
 
     At most 50 statements for 500 cells or 512 KiB of JSON, the bounds of one page.
     """
-    rows = await database.batch(statements(cells, replica, now_ms))
+    rows = await database.batch(await statements(cells, replica, now_ms))
     return {(cast("str", row["id"]), cast("str", row["space"])): _prior(row) for row in rows[0]}
 
 
@@ -68,7 +69,7 @@ def _prior(row: Row) -> Prior:
     )
 
 
-def statements(cells: Sequence[Cell], replica: Replica, now_ms: int) -> list[Statement]:
+async def statements(cells: Sequence[Cell], replica: Replica, now_ms: int) -> list[Statement]:
     """Return the batch: only the statements that these cells can need."""
     body = cells_json(cells)
     writing = (body, now_ms, replica.device, int(replica.dirty))
@@ -93,7 +94,7 @@ def statements(cells: Sequence[Cell], replica: Replica, now_ms: int) -> list[Sta
     if erasing:
         batch.append(Statement(sql.ERASE_CONTENT))
     batch.append(Statement(sql.MODEL))
-    batch += [Statement(sql.INDEX_CONTENT, (page,)) for page in _pages(_contents(inits))]
+    batch += [Statement(sql.INDEX_CONTENT, (page,)) for page in _pages(await _contents(inits))]
     batch += [Statement(sql.PREPARE_LABELS, (page,)) for page in _pages(_labels(cells))]
     if any(_is_label(cell.field) for cell in cells):
         batch.append(Statement(sql.INDEX_LABELS))
@@ -122,15 +123,19 @@ def _is_label(field: str) -> bool:
     return field in (INIT, "type") or field.startswith(("tag:", "entity:"))
 
 
-def _contents(inits: Sequence[Cell]) -> Iterator[list[str | int]]:
-    """Yield [id, space, passage, words] of each record's winning `init`: one page may hold several of one record."""
+async def _contents(inits: Sequence[Cell]) -> list[list[str | int]]:
+    """Return [id, space, passage, words] of each record's winning `init`: one page may hold several of one record."""
     winners: dict[tuple[str, str], Cell] = {}
     for cell in sorted(inits, key=lambda cell: (cell.rank or 0, cell.hlc or "")):
         winners[cell.id, cell.space] = cell
+    rows: list[list[str | int]] = []
     for cell in winners.values():
+        if rows:
+            await asyncio.sleep(0)  # as between passages
         if isinstance(cell.value, Mapping) and cell.value.get("class") == "memory":
-            for number, passage in enumerate(split(cast("str", cell.value["content"]))):
-                yield [cell.id, cell.space, number, prepare(passage.text)]
+            content = cast("str", cell.value["content"])
+            rows += [[cell.id, cell.space, number, words] async for number, words in passage_words(content)]
+    return rows
 
 
 def _labels(cells: Sequence[Cell]) -> Iterator[list[str]]:
@@ -143,7 +148,7 @@ def _labels(cells: Sequence[Cell]) -> Iterator[list[str]]:
                 yield [text, prepared]
 
 
-def _pages(items: Iterator[list[str | int]] | Iterator[list[str]]) -> Iterator[str]:
+def _pages(items: Iterable[list[str | int]] | Iterable[list[str]]) -> Iterator[str]:
     """Yield JSON lists of the items, each at most STATEMENT_MAX_BYTES long."""
     page: list[str] = []
     size = 2

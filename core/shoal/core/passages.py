@@ -1,13 +1,14 @@
 """Long content as overlapping passages that fit a model's window, and snippets for answers."""
 
+import asyncio
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection
+from collections.abc import AsyncGenerator, Collection, Iterator
 from itertools import accumulate
 from typing import Final, NamedTuple
 
 from shoal.core.characters import CJK, CharacterTable, joins, lower_in_place
-from shoal.core.text import occurrence
+from shoal.core.text import occurrence, prepare
 from shoal.schema.limits import PASSAGES_MAX
 
 PASSAGE_TOKENS: Final = 400
@@ -91,8 +92,8 @@ _DENSE_LEAST: Final = 0.8
 """The same for every border in text so dense that shorter passages could number more than PASSAGES_MAX."""
 
 
-def split(content: str) -> list[Passage]:
-    """Return passages of at most PASSAGE_TOKENS that cover the content, each overlapping the one before.
+def iter_passages(content: str) -> Iterator[Passage]:
+    """Yield passages of at most PASSAGE_TOKENS that cover the content, each overlapping the one before.
 
     Cut at the end of a paragraph, else of a sentence, else of a word. Deterministic; fewer than PASSAGES_MAX
     for content within CONTENT_MAX_BYTES. Short content is one passage, the content itself.
@@ -100,16 +101,32 @@ def split(content: str) -> list[Passage]:
     costs = _costs_up_to(content)
     shortest_step = PASSAGE_TOKENS * _UNITS * _BORDERS[0].least - OVERLAP_TOKENS * _UNITS
     dense = costs[-1] > (PASSAGES_MAX - 1) * shortest_step
-    passages: list[Passage] = []
     start = 0
     while True:
         limit = bisect_right(costs, costs[start] + PASSAGE_TOKENS * _UNITS) - 1
         if limit >= len(content):
-            passages.append(Passage(start, len(content), content[start:]))
-            return passages
+            yield Passage(start, len(content), content[start:])
+            return
         end = _cut(content, costs, start, limit, dense)
-        passages.append(Passage(start, end, content[start:end]))
+        yield Passage(start, end, content[start:end])
         start = _restart(content, costs, start, end)
+
+
+def split(content: str) -> list[Passage]:
+    """Return all of `iter_passages`."""
+    return list(iter_passages(content))
+
+
+async def passage_words(content: str) -> AsyncGenerator[tuple[int, str]]:
+    """Yield each passage's number and its words as the index takes them (`prepare`).
+
+    Others run between two passages: the longest content takes a tenth of a second, in which nobody else would be
+    served.
+    """
+    for number, passage in enumerate(iter_passages(content)):
+        if number:
+            await asyncio.sleep(0)
+        yield number, prepare(passage.text)
 
 
 def _cut(content: str, costs: list[int], start: int, limit: int, dense: bool) -> int:

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from shoal.core.cells import compact_json
 from shoal.core.context import Context
-from shoal.core.passages import split
+from shoal.core.passages import passage_words
 from shoal.core.protocols import Row, Statement
 from shoal.core.rows import json_list
 from shoal.core.text import PREPARE_VERSION, prepare
@@ -50,9 +50,9 @@ async def step(context: Context) -> int:
     if not rows:
         return 0
     contents = [
-        [cast("int", row["rid"]) * PASSAGES_MAX + number, prepare(passage.text)]
+        [cast("int", row["rid"]) * PASSAGES_MAX + number, words]
         for row in rows
-        for number, passage in enumerate(split(cast("str", row["content"])))
+        async for number, words in passage_words(cast("str", row["content"]))
     ]
     labels = {text: prepare(text) for row in rows for text in (*json_list(row["tags"]), *json_list(row["entities"]))}
     rids = [cast("int", row["rid"]) for row in rows]
