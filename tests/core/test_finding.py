@@ -1,10 +1,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.rig import ALL, DAY, NOW, Embeddings, Rig, opened
+from tests.core.rig import ALL, DAY, NOW, Embeddings, Rig, cell, opened
 
 from shoal.core.caller import Caller, Scope
 from shoal.core.finding import Channel
+from shoal.core.times.calendar import END_MS
 from shoal.schema.errors import InvalidInput, InvalidTag, InvalidText, InvalidTime, NotAllowed, OutOfRange, UnknownType
 from shoal.schema.models import FindRequest, StoreItem
 
@@ -338,6 +339,33 @@ async def test_a_time_in_the_query_prefers_that_time_and_is_told(rig: Rig):
     found = (await ask(rig, "昨天")).results
     assert found[0].id == early.id
     assert [one.id for one in (await ask(rig, "yesterday")).results][:1] == [early.id]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("lunch since 2020", "2020-01-01T00:00:00Z and later"),
+        ("lunch after 2026-09-19", "2026-09-20T00:00:00Z and later"),
+        ("lunch before 2030", "what was before 2030-01-01T00:00:00Z"),
+        ("lunch on 9999-12-31", "9999-12-31T00:00:00Z and later"),
+        ("2020年以来的 lunch", "2020-01-01T00:00:00Z and later"),
+    ],
+)
+async def test_a_time_without_an_end_or_a_beginning_is_told_as_such(rig: Rig, query, told):
+    one = await rig.store("We had lunch", occurred_at="2026-09-20")
+    answer = await ask(rig, query)
+    assert [found.id for found in answer.results] == [one.id]
+    assert told in next(note.message for note in answer.notes if note.code == "time")
+
+
+@pytest.mark.parametrize("ms", [END_MS, 10**15, -(10**15), 2**53 - 1])
+async def test_a_time_that_nobody_can_write_does_not_keep_the_rest_from_being_read(rig: Rig, ms):
+    odd = await rig.store("from a replica whose clock was broken")
+    sound = await rig.store("from a sound replica")
+    await rig.apply(cell(odd.id, "occurred_at", 1, NOW + 1, ms))
+    assert {found.id for found in await rig.find("replica")} == {odd.id, sound.id}
+    assert {found.id for found in await rig.find()} == {odd.id, sound.id}
+    assert len(await rig.get(odd.id, sound.id)) == 2
 
 
 async def test_yesterday_is_the_callers_own(rig: Rig):

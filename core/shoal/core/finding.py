@@ -19,7 +19,8 @@ from shoal.core.ranking import Query, Ranked, rank, shortlist
 from shoal.core.reading import NEWEST, edges_of
 from shoal.core.rows import STATE_NAMES, WHOLE, json_list, page_of_rows
 from shoal.core.text import match_terms, normalise, terms
-from shoal.core.times import TimeMention, find, iso
+from shoal.core.times import TimeMention, TimeRange, find, iso
+from shoal.core.times.calendar import END_MS, MIN_MS
 from shoal.schema.errors import EmptyContent, ModelError, OutOfRange
 from shoal.schema.limits import FIND_MAX, QUERY_MAX_CHARS
 from shoal.schema.models import FindAnswer, FindRequest, Found, Note, NoteCode
@@ -106,9 +107,17 @@ def _understand(context: Context, request: FindRequest, caller: Caller, text: st
     words = text
     if mention is not None:
         words = f"{text[: mention.start]} {text[mention.end :]}"
-        since, until = iso(mention.range.since_ms), iso(mention.range.until_ms)
-        notes.append(Note(code=NoteCode.TIME, message=f"{mention.text!r} prefers {since} to {until}."))
+        notes.append(Note(code=NoteCode.TIME, message=f"{mention.text!r} prefers {_span(mention.range)}."))
     return _Search(text, words, mention, now)
+
+
+def _span(span: TimeRange) -> str:
+    """Return a range in words: 'since 2020' has no end to name, 'before 2020' no beginning."""
+    if span.until_ms >= END_MS:
+        return f"{iso(span.since_ms)} and later"
+    if span.since_ms <= MIN_MS:
+        return f"what was before {iso(span.until_ms)}"
+    return f"{iso(span.since_ms)} to {iso(span.until_ms)}"
 
 
 async def _by_meaning(context: Context, text: str, where: Filter, notes: list[Note]) -> VectorHits:

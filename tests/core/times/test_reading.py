@@ -126,9 +126,12 @@ def test_the_instant_of_a_range_is_its_beginning(now_ms: int):
     assert to_ms("yesterday", now_ms, ZONE) == parse("yesterday", now_ms, ZONE).since_ms
 
 
-def test_what_has_no_beginning_is_no_instant(now_ms: int):
+@pytest.mark.parametrize(
+    "value", ["before March", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "after 9999"]
+)
+def test_what_has_no_beginning_within_the_years_is_no_instant(value: str, now_ms: int):
     with pytest.raises(InvalidTime):
-        to_ms("before March", now_ms, ZONE)
+        to_ms(value, now_ms, ZONE)
 
 
 @given(PHRASES, MOMENTS, st.sampled_from([ZONE, "Pacific/Apia", "America/New_York"]))

@@ -9,8 +9,6 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from shoal.schema.errors import InvalidTime
-
 MS_PER_SECOND: Final = 1_000
 MIN_MS: Final = -62_135_596_800_000
 """0001-01-01T00:00:00Z, the first instant that ISO 8601 can write here."""
@@ -249,8 +247,11 @@ _ISO_MS: Final = "milliseconds"
 
 
 def iso(ms: int) -> str:
-    """Return an instant as ISO 8601 in UTC with 'Z'; milliseconds only when they aren't zero. Raises InvalidTime."""
-    if not MIN_MS <= ms < END_MS:
-        raise InvalidTime(f"{ms} ms lie outside of the years 1 to 9999.", "Use milliseconds since 1970.")
-    moment = _EPOCH + timedelta(milliseconds=ms)
-    return moment.isoformat(timespec=_ISO_MS if ms % MS_PER_SECOND else "seconds") + "Z"
+    """Return an instant as ISO 8601 in UTC with 'Z'; milliseconds only when they aren't zero.
+
+    Beyond the years 1..9999 it is the nearest one that can be written: answers are full of times that other
+    replicas and other clocks have set, and none of them may keep the rest from being read.
+    """
+    written = min(max(ms, MIN_MS), END_MS - 1)
+    moment = _EPOCH + timedelta(milliseconds=written)
+    return moment.isoformat(timespec=_ISO_MS if written % MS_PER_SECOND else "seconds") + "Z"

@@ -101,11 +101,13 @@ def parse(expression: str, now_ms: int, zone: str) -> TimeRange:
 def to_ms(value: str, now_ms: int, zone: str) -> int:
     """Return the instant at which a time begins ('yesterday': its first millisecond).
 
-    Raises InvalidTime, also for what begins with the year 1 or not at all ('before March').
+    Raises InvalidTime, also for what begins with the year 1 or not at all ('before March'), or after the year 9999.
     """
     since_ms, _ = parse(value, now_ms, zone)
-    if since_ms == MIN_MS:
+    if since_ms <= MIN_MS:
         raise InvalidTime(f"{value!r} has no beginning.", f"Name a time, like one of: {EXAMPLES}.")
+    if since_ms >= END_MS:
+        raise InvalidTime(f"{value!r} lies after the year 9999.", f"Name a time, like one of: {EXAMPLES}.")
     return since_ms
 
 
