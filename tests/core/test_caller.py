@@ -1,7 +1,8 @@
 import pytest
 
 from shoal.core.caller import DEFAULT_SPACE, Caller, Scope
-from shoal.schema.errors import InvalidInput, NotAllowed
+from shoal.schema.errors import InvalidInput, InvalidTime, NotAllowed
+from shoal.schema.limits import SPACE_MAX_CHARS
 
 ANY, TWO, NONE = Caller(), Caller(spaces=("a", "b")), Caller(spaces=())
 
@@ -14,9 +15,37 @@ def test_without_a_name_the_callers_first_space_is_meant():
 
 def test_a_space_that_is_not_the_callers_is_refused():
     assert (ANY.space("z"), TWO.space("b")) == ("z", "b")
-    for wanted in ("z", "A", "a ", "main"):
+    for wanted in ("z", "A", "a b", "main"):
         with pytest.raises(NotAllowed):
             TWO.space(wanted)
+
+
+def test_a_space_is_spelled_alike_for_writing_and_reading():
+    for caller in (ANY, TWO):
+        assert (caller.space(" a\n"), caller.readable([" a", "a"]), caller.readable_by_id(" a ")) == (
+            "a",
+            ("a",),
+            ("a",),
+        )
+    assert ANY.space("cafe\u0301") == "caf\u00e9"
+
+
+def test_a_space_that_cannot_be_stored_is_refused_for_reading_too():
+    for wanted in (" ", "a" * (SPACE_MAX_CHARS + 1), "a\x00b"):
+        for asked in (ANY.space, ANY.readable, ANY.readable_by_id):
+            with pytest.raises(InvalidInput):
+                asked(wanted)
+    assert ANY.space("a" * SPACE_MAX_CHARS)
+
+
+def test_by_id_all_the_callers_spaces_are_meant():
+    assert (ANY.readable_by_id(None), TWO.readable_by_id(None)) == (None, ("a", "b"))
+
+
+def test_a_time_zone_is_checked_even_where_no_time_is_named():
+    assert (ANY.zone(None), ANY.zone(""), ANY.zone("Asia/Tokyo")) == ("UTC", "UTC", "Asia/Tokyo")
+    with pytest.raises(InvalidTime):
+        ANY.zone("Mars/Olympus")
 
 
 @pytest.mark.parametrize("wanted", ["", "*"])

@@ -232,7 +232,7 @@ async def test_a_match_that_passes_the_filter_is_found_behind_ten_thousand_that_
         ({"since": "some day"}, InvalidTime),
         ({"since": "2026-03-01", "until": "2026-02-01"}, InvalidTime),
         ({"time": "2026-01", "since": "2026-03-01"}, InvalidTime),
-        ({"time_zone": "Mars/Olympus", "since": "yesterday"}, InvalidTime),
+        ({"time_zone": "Mars/Olympus"}, InvalidTime),
         ({"entity": " "}, InvalidInput),
         ({"conversation_id": ""}, InvalidInput),
         ({"space": ""}, InvalidInput),

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from starlette.datastructures import Headers
 from starlette.types import Scope as HttpScope
 
 from shoal.core.caller import Caller
-from shoal.schema.errors import HostNotAllowed, InvalidTime, OriginNotAllowed, Unauthorized
+from shoal.core.times import zone_named
+from shoal.schema.errors import HostNotAllowed, OriginNotAllowed, Unauthorized
 
 TIME_ZONE_HEADER: Final = "shoal-time-zone"
 """IANA name of the time zone in which the caller's words for times are meant."""
@@ -136,10 +136,4 @@ def in_time_zone(caller: Caller, headers: Headers) -> Caller:
     wanted = headers.get(TIME_ZONE_HEADER)
     if wanted is None:
         return caller
-    try:
-        zone = ZoneInfo(wanted)
-    except (ValueError, OSError, ZoneInfoNotFoundError) as error:
-        raise InvalidTime(
-            f"{wanted!r} is not a time zone.", "Send an IANA name in Shoal-Time-Zone, such as Europe/Vienna."
-        ) from error
-    return replace(caller, time_zone=zone.key)
+    return replace(caller, time_zone=zone_named(wanted).key)

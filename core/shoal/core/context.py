@@ -7,9 +7,8 @@ from typing import Final
 from shoal.core.apply import Replica
 from shoal.core.caller import Caller
 from shoal.core.protocols import Database, Embedder, VectorIndex
-from shoal.core.text import clean
 from shoal.schema.errors import InvalidInput, OutOfRange, TooMany
-from shoal.schema.limits import BATCH_MAX, SPACE_MAX_CHARS
+from shoal.schema.limits import BATCH_MAX
 from shoal.schema.models import Note, NoteCode
 from shoal.schema.ontology import Ontology
 
@@ -28,11 +27,6 @@ class Context:
     """Milliseconds since 1970."""
     replica: Replica
     trash_days: int
-
-
-def space_to_write(caller: Caller, wanted: str | None) -> str:
-    """Return the space to write to, checked. Raises NotAllowed, InvalidInput."""
-    return clean(caller.space(wanted), "space", SPACE_MAX_CHARS)
 
 
 def bounded(name: str, value: int, low: int, high: int, caller: Caller, notes: list[Note]) -> int:

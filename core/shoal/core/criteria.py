@@ -35,7 +35,7 @@ async def filter_of(
     context: Context, criteria: Criteria, caller: Caller, archived: bool = False, trashed: bool = False
 ) -> Filter:
     """Return what the criteria select of what the caller may read. Raises InvalidInput, NotAllowed."""
-    times = _time_range(criteria, context.clock(), criteria.time_zone or caller.time_zone)
+    times = _time_range(criteria, context.clock(), caller.zone(criteria.time_zone))
     return Filter(
         spaces=await spaces_of(context, criteria.space, caller),
         types=_types(context, criteria),

@@ -72,7 +72,7 @@ async def _selected(context: Context, request: DeleteRequest, caller: Caller, no
             raise InvalidInput(
                 f"Ids were given together with {', '.join(narrowing)}.", "Use either ids or filters to say what goes."
             )
-        rows = await by_ids(context, ids, caller.readable("*" if request.space is None else request.space), states)
+        rows = await by_ids(context, ids, caller.readable_by_id(request.space), states)
         if len(rows) < len(ids):
             missing = len(ids) - len(rows)
             notes.append(Note(code=NoteCode.MISSING, message=f"{missing} of {len(ids)} were not found.", n=missing))
@@ -106,7 +106,7 @@ async def revive(context: Context, ids: Sequence[str], caller: Caller) -> Revive
     """Take memories out of the trash. Raises InvalidId, NotAllowed."""
     caller.require(Scope.WRITE)
     wanted = ids_of(None, list(ids))
-    rows = await by_ids(context, wanted, caller.readable("*"), (State.TRASHED,))
+    rows = await by_ids(context, wanted, caller.readable_by_id(None), (State.TRASHED,))
     cells = [local(one, space, "trash", None, Mode.RESTORE) for one, space in _keys(rows)]
     await _apply_pages(context, cells, context.clock())
     back = [one for one, _ in _keys(rows)]

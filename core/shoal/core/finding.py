@@ -103,12 +103,10 @@ def _text(request: FindRequest, notes: list[Note]) -> str:
 
 def _understand(context: Context, request: FindRequest, caller: Caller, text: str, notes: list[Note]) -> _Search:
     now = context.clock()
-    mention = find(text, now, request.time_zone or caller.time_zone)
-    words = text
+    mention = find(text, now, caller.zone(request.time_zone))
     if mention is not None:
-        words = f"{text[: mention.start]} {text[mention.end :]}"
         notes.append(Note(code=NoteCode.TIME, message=f"{mention.text!r} prefers {_span(mention.range)}."))
-    return _Search(text, words, mention, now)
+    return _Search(text, text if mention is None else mention.rest, mention, now)
 
 
 def _span(span: TimeRange) -> str:

@@ -64,7 +64,7 @@ async def get(context: Context, request: GetRequest, caller: Caller) -> GetAnswe
     ids = ids_of(request.id, request.ids)
     notes: list[Note] = []
     if ids:
-        rows = await by_ids(context, ids, caller.readable("*" if request.space is None else request.space), ANY_STATE)
+        rows = await by_ids(context, ids, caller.readable_by_id(request.space), ANY_STATE)
         missing = len(ids) - len(rows)
         if missing:
             notes.append(Note(code=NoteCode.MISSING, message=f"{missing} of {len(ids)} were not found.", n=missing))

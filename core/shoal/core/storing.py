@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from shoal.core.apply import Prior, apply
 from shoal.core.caller import Caller, Scope
 from shoal.core.cells import Cell, cells_json
-from shoal.core.context import Context, space_to_write
+from shoal.core.context import Context
 from shoal.core.drafts import Draft, draft
 from shoal.core.ids import Key
 from shoal.schema.errors import InvalidInput, TooMany
@@ -35,9 +35,9 @@ async def store(
     Several are written page by page: after a StorageError in the middle, sending all again is safe.
     """
     caller.require(Scope.WRITE)
-    space = space_to_write(caller, request.space)
+    space = caller.space(request.space)
     now = context.clock()
-    zone = request.time_zone or caller.time_zone
+    zone = caller.zone(request.time_zone)
     drafts = [draft(item, space, context.ontology, now, zone, key) for item in _items(request)]
     results = await write(context, drafts, Mode.REVIVE if request.revive else Mode.STORE, now)
     if request.items is None:

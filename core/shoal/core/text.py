@@ -1,4 +1,4 @@
-"""Text as it is stored (`normalise`, `clean`) and as it is searched (`prepare`, `match_query`, `terms`).
+"""Text as it is stored (`normalise`, `clean`) and as it is searched (`prepare`, `match_terms`, `terms`).
 
 The tables of both ends use FTS5's `porter unicode61`, which takes a run of CJK characters for one word. So
 the application writes those runs as unigrams and bigrams, in the index and in the query alike.
@@ -8,7 +8,7 @@ and SQLite know.
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from operator import add
 from typing import Final, NamedTuple
 
@@ -59,7 +59,7 @@ def normalise(content: str) -> str:
     if size > CONTENT_MAX_BYTES:
         raise ContentTooLong(
             f"The content has {size} bytes; at most {CONTENT_MAX_BYTES} are kept.",
-            "Split it, or use memory_ingest for documents.",
+            "Split it into several memories.",
             bytes=size,
             limit=CONTENT_MAX_BYTES,
         )
@@ -173,22 +173,17 @@ def _all_terms(folded: str) -> Iterator[_Term]:
             yield _Term(joined, len(joined), is_phrase=True)
 
 
-def match_query(text: str) -> str | None:
-    """Return a MATCH expression that finds what `prepare` wrote, or None when no word is in the text.
-
-    The terms are quoted and joined by OR, so nothing in the text acts as FTS5 syntax. Function words are left
-    out while others remain. Joined words (foo_bar.py) also count as a phrase, which ranks the exact name first.
-    """
-    return " OR ".join(match_terms(text)) or None
-
-
 def match_terms(text: str) -> tuple[str, ...]:
-    """Return the terms of `match_query` one by one, each a MATCH expression."""
+    """Return MATCH expressions, one a term, that find what `prepare` wrote; none when no word is in the text.
+
+    Each is quoted, so nothing in the text acts as FTS5 syntax. Function words are left out while others remain.
+    Joined words (foo_bar.py) also count as a phrase, which ranks the exact name first.
+    """
     return tuple(f'"{term.text}"' for term in _query_terms(text))
 
 
 def terms(text: str) -> tuple[str, ...]:
-    """Return what `match_query` looks for as lower-case words, unigrams and bigrams, without its phrases."""
+    """Return what `match_terms` look for as lower-case words, unigrams and bigrams, without its phrases."""
     return tuple(term.text.lower() for term in _query_terms(text) if not term.is_phrase)
 
 
@@ -204,7 +199,7 @@ _ROOT_MIN_CHARS: Final = 3
 def _root(word: str) -> str:
     """Return a lower-case word without an English ending, at least three letters of it.
 
-    Only to compare words in Python (coverage, snippets), where Porter's steps would cost more than they tell.
+    Only to compare words in Python (snippets), where Porter's steps would cost more than they tell.
     """
     if not word.isascii():
         return word
@@ -247,12 +242,3 @@ def _rest_of_word(lowered: str, place: int) -> str:
     """Return the rest of the word from `place` on, cut where it is too long for an ending."""
     tail = lowered[place : place + _LONGEST_ENDING + 2]
     return next((tail[:i] for i, character in enumerate(tail) if not _is_word_character(character)), tail)
-
-
-def coverage(query_terms: Collection[str], text: str) -> float:
-    """Return the share, 0..1, of `terms(query)` that stand in the text; 0 for a query without terms."""
-    if not query_terms:
-        return 0.0
-    folded = fold(text)
-    lowered = (folded + _extra_line(folded)).lower()
-    return sum(occurrence(term, lowered) >= 0 for term in query_terms) / len(query_terms)

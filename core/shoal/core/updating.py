@@ -31,7 +31,7 @@ async def update(context: Context, request: UpdateRequest, caller: Caller) -> Up
         raise InvalidInput("Nothing to change was given.", f"Give one of {', '.join(_CHANGES)}.")
     row = await _current(context, request, caller)
     now = context.clock()
-    zone = request.time_zone or caller.time_zone
+    zone = caller.zone(request.time_zone)
     space = cast("str", row["space"])
     cells = [local(request.id, space, "trash", None, Mode.REVIVE)] if request.revive else []
     cells += _edits(context, request, row, now, zone)
@@ -46,12 +46,9 @@ async def update(context: Context, request: UpdateRequest, caller: Caller) -> Up
 
 
 async def _current(context: Context, request: UpdateRequest, caller: Caller) -> Row:
-    rows = await by_ids(
-        context, [request.id], caller.readable("*" if request.space is None else request.space), ANY_STATE
-    )
+    rows = await by_ids(context, [request.id], caller.readable_by_id(request.space), ANY_STATE)
     if not rows:
         raise NotFound(f"There is no memory {request.id}.", "Look for its id with memory_find.")
-    caller.space(cast("str", rows[0]["space"]))
     if rows[0]["state"] == State.TRASHED and not request.revive:
         raise NotFound(f"The memory {request.id} is in the trash.", "Update it with revive=true to bring it back.")
     return rows[0]

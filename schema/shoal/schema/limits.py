@@ -35,5 +35,3 @@ PASSAGES_MAX: Final = 1024
 """Passages of one memory: a passage's FTS row and its vector are numbered `rid * PASSAGES_MAX + passage`."""
 
 TRASH_DAYS_DEFAULT: Final = 30
-YEAR_MIN: Final = 1
-YEAR_MAX: Final = 9999

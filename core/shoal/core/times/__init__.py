@@ -7,6 +7,6 @@ reading.py    a whole expression (`parse`) or one inside of a query (`find`)
 """
 
 from shoal.core.times.calendar import TimeRange, iso
-from shoal.core.times.reading import TimeMention, find, parse, to_ms
+from shoal.core.times.reading import TimeMention, find, parse, to_ms, zone_named
 
-__all__ = ["TimeMention", "TimeRange", "find", "iso", "parse", "to_ms"]
+__all__ = ["TimeMention", "TimeRange", "find", "iso", "parse", "to_ms", "zone_named"]

@@ -32,7 +32,7 @@ class TimeMention(NamedTuple):
     end: int
     text: str
     rest: str
-    """The query without the mention, for lexical search."""
+    """The query without the mention, for the search by words."""
 
 
 class _Bound(Enum):
@@ -123,14 +123,19 @@ def find(text: str, now_ms: int, zone: str) -> TimeMention | None:
     return TimeMention(found.range, found.start, found.end, text[found.start : found.end], rest)
 
 
-def _calendar(now_ms: int, zone: str) -> Calendar:
+def zone_named(name: str) -> ZoneInfo:
+    """Return the time zone of an IANA name. Raises InvalidTime."""
     try:
-        known_zone = ZoneInfo(zone)
+        return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:  # zoneinfo's answers to names that are no zone
         raise InvalidTime(
-            f"{zone[:EXPRESSION_MAX_CHARS]!r} is no time zone.",
+            f"{name[:EXPRESSION_MAX_CHARS]!r} is no time zone.",
             "Use an IANA name such as Europe/London or Asia/Shanghai.",
         ) from error
+
+
+def _calendar(now_ms: int, zone: str) -> Calendar:
+    known_zone = zone_named(zone)
     try:
         return Calendar(now_ms, known_zone)
     except (OverflowError, ValueError) as error:
