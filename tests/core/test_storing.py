@@ -20,7 +20,20 @@ from shoal.schema.errors import (
     TooMany,
     UnknownType,
 )
-from shoal.schema.limits import BATCH_MAX, CONTENT_MAX_BYTES, METADATA_KEYS_MAX, METADATA_MAX_BYTES, TAGS_MAX
+from shoal.schema.limits import (
+    BATCH_MAX,
+    CONTENT_MAX_BYTES,
+    CONVERSATION_MAX_CHARS,
+    ENTITIES_MAX,
+    ENTITY_MAX_CHARS,
+    METADATA_KEY_MAX_CHARS,
+    METADATA_KEYS_MAX,
+    METADATA_MAX_BYTES,
+    POSITION_MAX,
+    SOURCE_MAX_CHARS,
+    SPACE_MAX_CHARS,
+    TAGS_MAX,
+)
 from shoal.schema.models import StoreItem
 
 WHOLE = {
@@ -109,6 +122,17 @@ async def test_revive_brings_a_text_back_from_the_trash_with_what_it_had(rig: Ri
     memory = await rig.one(one.id)
     assert (memory.tags, memory.metadata, memory.restorable_until) == (["new", "old"], {"k": 1}, None)
     assert await rig.by_words("fact") == [one.id]
+
+
+async def test_a_text_that_is_revived_keeps_its_type_unless_another_is_named(rig: Rig):
+    one = await rig.store("a fact", type="bug")
+    await rig.delete(one.id)
+    answer = await rig.store("a fact", revive=True)
+    assert (answer.type, answer.type_changed, (await rig.one(one.id)).type) == ("bug", False, "bug")
+    await rig.delete(one.id)
+    answer = await rig.store("a fact", type="decision", revive=True)
+    assert (answer.type, answer.type_changed, (await rig.one(one.id)).type) == ("decision", True, "decision")
+    assert [note.message for note in answer.notes] == ["It was stored as bug before."]
 
 
 async def test_revive_of_a_purged_text_starts_from_nothing(rig: Rig):
@@ -248,6 +272,31 @@ def _request(**fields):
     return StoreRequest(**fields)
 
 
+@pytest.mark.parametrize(
+    ("field", "longest", "error"),
+    [
+        ("source", "s" * SOURCE_MAX_CHARS, InvalidInput),
+        ("entities", ["e" * ENTITY_MAX_CHARS], InvalidInput),
+        ("entities", [f"e{n}" for n in range(ENTITIES_MAX)], TooMany),
+        ("space", "s" * SPACE_MAX_CHARS, InvalidInput),
+        ("conversation_id", "c" * CONVERSATION_MAX_CHARS, InvalidInput),
+        ("position", POSITION_MAX, OutOfRange),
+        ("metadata", {"k" * METADATA_KEY_MAX_CHARS: 1}, InvalidMetadata),
+    ],
+)
+async def test_what_just_fits_is_stored_and_one_more_refused(rig: Rig, field, longest, error):
+    more = {
+        str: lambda: longest + "x",
+        list: lambda: [longest[0] + "x"] if len(longest) == 1 else [*longest, "x"],
+        int: lambda: longest + 1,
+        dict: lambda: {f"{key}x": value for key, value in longest.items()},
+    }[type(longest)]()
+    base = {"conversation_id": "c"} if field == "position" else {}
+    assert (await rig.store("a fact", **{**base, field: longest})).status == "created"
+    with pytest.raises(error):
+        await rig.store("another fact", **{**base, field: more})
+
+
 async def test_storing_needs_the_scope_and_the_space(rig: Rig):
     with pytest.raises(NotAllowed):
         await rig.store("a fact", caller=Caller(scopes=frozenset({Scope.READ})))
@@ -263,6 +312,18 @@ async def test_another_space_tells_nothing_of_what_is_stored_here(rig: Rig):
     stranger = Caller(spaces=("team",))
     answer = await rig.store("a secret", caller=stranger)
     assert (answer.status, answer.tags) == ("created", [])
+
+
+async def test_a_writer_who_may_not_read_cannot_tell_what_is_stored_or_was_deleted(rig: Rig):
+    known, forgotten = await rig.store("known", tags="hidden", type="bug"), await rig.store("forgotten", tags="hidden")
+    await rig.delete(forgotten.id)
+    writer = Caller(scopes=frozenset({Scope.WRITE}))
+    answers = [await rig.store(text, caller=writer, tags="mine") for text in ("known", "forgotten", "new")]
+    told = [answer.model_dump(exclude={"id", "content_hash"}) for answer in answers]
+    assert told[0] == told[1] == told[2]
+    assert (answers[0].status, answers[0].tags, answers[0].type) == ("created", ["mine"], "note")
+    assert (await rig.one(known.id)).tags == ["hidden", "mine"]
+    assert (await rig.one(forgotten.id)).state == "trashed"
 
 
 async def test_a_database_that_refuses_is_told_and_nothing_is_kept(rig: Rig):

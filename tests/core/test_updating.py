@@ -113,6 +113,23 @@ async def test_an_edit_that_meets_a_delete_on_its_way_is_told(rig: Rig):
     assert (await rig.one(one.id)).tags == []
 
 
+async def test_an_edit_with_revive_that_meets_a_purge_on_its_way_is_told(rig: Rig):
+    one = await rig.store("a fact")
+    await rig.delete(one.id)
+    inner = rig.database.query
+
+    async def and_purge(sql, params=()):
+        rows = await inner(sql, params)
+        rig.database.query = inner
+        await rig.purge(one.id)
+        return rows
+
+    rig.database.query = and_purge
+    with pytest.raises(NotFound):
+        await rig.update(one.id, tags="x", revive=True)
+    assert await rig.get(one.id) == []
+
+
 async def test_tags_that_stores_united_past_the_limit_can_be_removed_but_not_grow(rig: Rig):
     one = await rig.store("a fact", tags=[f"a{n}" for n in range(TAGS_MAX)])
     await rig.store("a fact", tags=[f"b{n}" for n in range(TAGS_MAX)])

@@ -20,7 +20,7 @@ from shoal.schema.models import (
     StoreRequest,
     StoreStatus,
 )
-from shoal.schema.sql import Mode
+from shoal.schema.sql import Mode, State
 
 PAGE_CELLS = 500
 PAGE_BYTES = 512 * 1024
@@ -40,6 +40,8 @@ async def store(
     zone = caller.zone(request.time_zone)
     drafts = [draft(item, space, context.ontology, now, zone, key) for item in _items(request)]
     results = await write(context, drafts, Mode.REVIVE if request.revive else Mode.STORE, now)
+    if Scope.READ not in caller.scopes:
+        results = [_untold(one) for one in drafts]
     if request.items is None:
         return StoreAnswer(**results[0].model_dump())
     return StoreBatchAnswer(success=all(result.success for result in results), results=results)
@@ -96,27 +98,40 @@ def _pages(memories: Sequence[list[Cell]]) -> Iterator[list[Cell]]:
 def _outcome(one: Draft, priors: Mapping[tuple[str, str], Prior], mode: Mode, again: bool) -> Stored:
     prior = priors.get((one.id, one.space))
     status = _status(prior, mode, again)
-    merged = prior if prior is not None and prior.alive else None
-    type_changed = merged is not None and one.named_type is not None and merged.type != one.type
+    before = prior.type if prior is not None and prior.state > State.HIDDEN else None
+    written = status is not StoreStatus.WAS_FORGOTTEN
+    type_changed = written and before is not None and one.named_type is not None and before != one.type
     notes: list[Note] = []
-    if status is StoreStatus.WAS_FORGOTTEN:
+    if not written:
         notes.append(
             Note(
                 code=NoteCode.FORGOTTEN,
                 message="This text was deleted before; nothing was written. revive=true brings it back.",
             )
         )
-    if merged is not None and type_changed:
-        notes.append(Note(code=NoteCode.TYPE_CHANGED, message=f"It was stored as {merged.type} before."))
+    if type_changed:
+        notes.append(Note(code=NoteCode.TYPE_CHANGED, message=f"It was stored as {before} before."))
     return Stored(
-        success=status is not StoreStatus.WAS_FORGOTTEN,
+        success=written,
         id=one.id,
         content_hash=one.id,
-        type=merged.type if merged is not None and merged.type and one.named_type is None else one.type,
+        type=before if before is not None and one.named_type is None else one.type,
         tags=sorted({*one.tags, *(prior.tags if prior is not None else ())}),
         status=status,
         type_changed=type_changed,
         notes=notes,
+    )
+
+
+def _untold(one: Draft) -> Stored:
+    """Return what a writer who may not read is told: the same whether the text was new, known or forgotten."""
+    return Stored(
+        success=True,
+        id=one.id,
+        content_hash=one.id,
+        type=one.type,
+        tags=sorted(one.tags),
+        status=StoreStatus.CREATED,
     )
 
 

@@ -40,7 +40,8 @@ async def update(context: Context, request: UpdateRequest, caller: Caller) -> Up
         cells += _superseding(successor, request.id, now, Mode.REVIVE if request.revive else Mode.EDIT)
     priors = await apply(context.database, cells, context.replica, now)
     prior = priors.get((request.id, space))
-    if successor is None and cells and (prior is None or not (prior.alive or request.revive)):
+    reached = prior is not None and (prior.alive or (request.revive and prior.state == State.TRASHED))
+    if successor is None and cells and not reached:
         raise NotFound(f"The memory {request.id} was deleted meanwhile.", "Look for its id with memory_find.")
     return UpdateAnswer(success=True, id=request.id, superseded_by=None if successor is None else successor.id)
 
