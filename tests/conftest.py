@@ -17,7 +17,7 @@ BUDGETS_S: Final = {
     "api": 45,
     "local": 180,
     "conformance": 30,
-    "outside": 60,
+    "outside": 90,
     "bench": 30,
     "root": 60,
 }
