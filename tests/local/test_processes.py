@@ -96,6 +96,19 @@ def test_a_daemon_serves_rest_and_mcp_and_leaves_nothing_behind_on_sigterm(proce
     assert not processes.home.database.with_name("shoal.db-wal").exists()
 
 
+def test_whatever_the_processes_leave_can_be_read_by_its_owner_only(processes: Processes) -> None:
+    client = Client(processes.start("mcp"))
+    client.ask(**INITIALIZE)
+    client.call("memory_store", content="private")
+    for arguments in (("backup",), ("doctor",)):
+        assert processes.start(*arguments).wait(timeout=15) == 0
+    root = processes.home.root
+    modes = {str(path.relative_to(root)): stat.S_IMODE(path.stat().st_mode) for path in root.rglob("*")}
+    assert {"shoal.db", "shoal.db-wal", "logs/daemon.log", "logs/start.log", "run/daemon.lock"} <= modes.keys()
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
+    client.close()
+
+
 def test_a_second_daemon_is_refused_and_the_url_of_the_first_is_told(processes: Processes) -> None:
     record = processes.daemon()
     second = processes.start("serve")

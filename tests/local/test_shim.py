@@ -92,6 +92,21 @@ def call(tool: str, number: int = 1, **arguments: Any) -> dict[str, Any]:
     return {"id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
 
+def test_a_message_that_we_fail_to_pass_on_is_answered_without_what_it_held() -> None:
+    class Broken:
+        def daemon(self) -> DaemonRecord:
+            raise ValueError("the message said: a secret")
+
+    warnings: list[str] = []
+    output = io.BytesIO()
+    line = json.dumps({"jsonrpc": "2.0", "id": "\ud800", "method": "ping"}).encode() + b"\n"
+    Shim("/mcp", "en", Broken(), output, warnings.append).run(io.BytesIO(line))
+    answer = json.loads(output.getvalue())
+    assert (answer["id"], answer["error"]["code"]) == ("\ud800", -32603)
+    assert len(warnings) == 1
+    assert "secret" not in warnings[0] + output.getvalue().decode()
+
+
 def test_answers_go_out_as_they_come_and_notifications_get_none() -> None:
     def answer(handler: Handler, body: dict[str, Any]) -> None:
         if "id" not in body:

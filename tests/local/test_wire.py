@@ -52,6 +52,24 @@ def test_headers_of_a_modern_request_are_those_that_the_sdk_checks(method: str, 
     assert type(verdict).__name__ == "InboundModernRoute", verdict
 
 
+@pytest.mark.parametrize("version", ["字", "é", "2026\r\nhost: elsewhere", "", " "])
+def test_a_version_that_http_would_change_is_encoded(version: str) -> None:
+    meta = {"io.modelcontextprotocol/protocolVersion": version}
+    header = wire.headers(parsed(id=1, method="tools/list", params={"_meta": meta}), None)["mcp-protocol-version"]
+    assert header.isascii()
+    assert header.isprintable()
+    assert decode_header_value(header) == version
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_any_id_comes_back_in_errors_and_in_answers_to_it(request_id: str) -> None:
+    assert json.loads(wire.error_line(request_id, wire.SERVER_ERROR, request_id))["id"] == request_id
+    refused = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}'
+    answer = wire.answer_line(refused, request_id)
+    assert answer is not None
+    assert json.loads(answer)["id"] == request_id
+
+
 def test_an_older_request_carries_the_version_that_was_agreed_and_initialize_none() -> None:
     assert wire.headers(parsed(id=1, method="tools/list"), "2025-06-18")["mcp-protocol-version"] == "2025-06-18"
     assert "mcp-protocol-version" not in wire.headers(parsed(id=1, method="tools/list"), None)

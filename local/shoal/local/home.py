@@ -110,12 +110,16 @@ class DaemonRecord:
         return f"http://{host}:{self.port}"
 
 
+def private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read: an `opener` for `open`."""
+    return os.open(path, flags, PRIVATE_FILE)
+
+
 def write_record(home: Home, record: DaemonRecord) -> None:
     """Write daemon.json in one step, readable by its owner only. The caller holds the daemon's lock."""
     draft = home.record.with_name(f".daemon-{record.pid}.json")
     try:
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with open(draft, "w", encoding="utf-8", opener=private) as file:
             json.dump(asdict(record), file)
         draft.replace(home.record)
     except BaseException:

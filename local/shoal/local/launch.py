@@ -11,7 +11,7 @@ from typing import Final
 from shoal.local import version
 from shoal.local.aliases import setting_from_environment
 from shoal.local.client import POLL_S, find_daemon, stop_daemon
-from shoal.local.home import DaemonRecord, Home
+from shoal.local.home import DaemonRecord, Home, private
 from shoal.schema.errors import DaemonError, DaemonRunning, DaemonUnreachable
 
 START_TIMEOUT_S: Final = 20.0
@@ -74,7 +74,7 @@ class Launcher:
     def _spawn(self) -> DaemonRecord:
         if self._child is not None:
             self._child.poll()
-        with self._home.start_log.open("wb") as log:
+        with open(self._home.start_log, "wb", opener=private) as log:
             self._child = subprocess.Popen(
                 [sys.executable, "-P", "-m", "shoal.local.cli", "serve", "--started-by", "shim"],
                 cwd=self._home.root,

@@ -8,6 +8,7 @@ from typing import Final
 
 from filelock import FileLock, Timeout
 
+from shoal.local.home import PRIVATE_FILE
 from shoal.schema.errors import DaemonRunning, DaemonUnreachable
 
 LEAVING_S: Final = 15.0
@@ -22,7 +23,7 @@ def hold_daemon_lock(path: Path, running: Callable[[], str | None]) -> Iterator[
     `running` returns the url of the daemon that answers, or None. One that doesn't answer is on its way in or out
     and gets a moment.
     """
-    lock = FileLock(path)
+    lock = FileLock(path, mode=PRIVATE_FILE)
     deadline = time.monotonic() + LEAVING_S
     while True:
         try:
@@ -45,7 +46,7 @@ def hold_daemon_lock(path: Path, running: Callable[[], str | None]) -> Iterator[
 @contextmanager
 def hold_start_lock(path: Path, wait_s: float) -> Iterator[None]:
     """Be the one process that starts a daemon; the others wait here. Raises DaemonUnreachable after wait_s."""
-    lock = FileLock(path)
+    lock = FileLock(path, mode=PRIVATE_FILE)
     try:
         lock.acquire(timeout=wait_s, poll_interval=0.02)
     except Timeout:

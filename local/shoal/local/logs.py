@@ -2,20 +2,28 @@
 
 import logging
 import sys
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from typing import Final
 
-from shoal.local.home import Home
+from shoal.local.home import Home, private
 
 LOG_MAX_BYTES: Final = 1_000_000
 LOG_FILES_KEPT: Final = 3
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
+class PrivateFile(RotatingFileHandler):
+    """A log that only its owner may read, whatever the folder it lies in allows."""
+
+    def _open(self) -> TextIOWrapper:
+        return open(self.baseFilename, "a", encoding=self.encoding, opener=private)
+
+
 def set_up_logs(home: Home, level: str, to_stderr: bool) -> None:
     """Send this process's log to the home's file, and to stderr if asked. Contents of memories are never logged."""
     handlers: list[logging.Handler] = [
-        RotatingFileHandler(home.log, maxBytes=LOG_MAX_BYTES, backupCount=LOG_FILES_KEPT, encoding="utf-8")
+        PrivateFile(home.log, maxBytes=LOG_MAX_BYTES, backupCount=LOG_FILES_KEPT, encoding="utf-8")
     ]
     if to_stderr:
         console = logging.StreamHandler(sys.stderr)

@@ -147,6 +147,11 @@ class Shim:
             self._warn(str(error))
             if message.id is not None and not exchange.cancelled:
                 self._write(wire.error_line(message.id, wire.SERVER_ERROR, str(error), error.as_dict()))
+        except Exception as error:
+            # A fault of ours: the client must not wait for ever. Its text may hold what the message held.
+            self._warn(f"a message could not be passed on ({type(error).__name__})")
+            if message.id is not None and not exchange.cancelled:
+                self._write(wire.error_line(message.id, wire.INTERNAL_ERROR, "Something went wrong in `shoal mcp`."))
         finally:
             with self._state_lock:
                 self._threads.discard(threading.current_thread())

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
+INTERNAL_ERROR: Final = -32603
 SERVER_ERROR: Final = -32000
 """The code that JSON-RPC leaves to servers: here it means that the daemon can't be reached."""
 
@@ -111,7 +112,7 @@ def headers(message: Message, agreed_version: str | None) -> dict[str, str]:
     """Return the HTTP headers for a message. `agreed_version` is what an earlier `initialize` settled."""
     found = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
     if (modern := message.modern_version) is not None:
-        found["mcp-protocol-version"] = modern
+        found["mcp-protocol-version"] = encode_header(modern)
         found["mcp-method"] = encode_header(message.method)
         name = message.params.get(NAME_PARAMETER.get(message.method, ""))
         if isinstance(name, str):
@@ -131,7 +132,8 @@ def encode_header(value: str) -> str:
 def error_line(request_id: RequestId | None, code: int, message: str, data: Mapping[str, Any] | None = None) -> bytes:
     """Return a JSON-RPC error as a line without its end."""
     error = {"code": code, "message": message, **({"data": data} if data else {})}
-    return json.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}, ensure_ascii=False).encode()
+    # ASCII, so that a lone surrogate in the id or in what was refused can't break the answer that says so.
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}).encode()
 
 
 def answer_line(body: bytes, request_id: RequestId) -> bytes | None:
@@ -146,7 +148,7 @@ def answer_line(body: bytes, request_id: RequestId) -> bytes | None:
     if answer.get("id") == request_id and b"\n" not in body:
         return body
     # An error that was found before the id could be read says null.
-    return json.dumps({**answer, "id": request_id}, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps({**answer, "id": request_id}, separators=(",", ":")).encode()
 
 
 def refusal_line(status: int, body: bytes, request_id: RequestId) -> bytes:
