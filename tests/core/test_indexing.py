@@ -7,7 +7,7 @@ from tests.core.rig import ALL, NOW, Embeddings, Rig, cell, opened
 
 from shoal.core.fakes import FakeDatabase, FakeVectorIndex
 from shoal.core.ids import memory_id
-from shoal.core.indexing import CONTEXT_MAX_CHARS, text_hash
+from shoal.core.indexing import CONTEXT_MAX_CHARS, STEP_CHARS, text_hash
 from shoal.local.database import ApswDatabase
 from shoal.local.vectors import SqliteVecIndex
 from shoal.schema.errors import ModelUnavailable
@@ -39,6 +39,16 @@ async def test_a_step_is_bounded_and_takes_the_newest_first(rig: Rig):
     await rig.embed_all()
     assert (await rig.memory.pending(), len(rig.index._rows)) == (0, 10)
     assert await rig.memory.embed_pending() == 0
+
+
+async def test_a_step_is_bounded_by_the_length_of_what_it_takes_but_always_takes_one(rig: Rig):
+    sizes = (STEP_CHARS // 2, 10, STEP_CHARS * 2, STEP_CHARS // 2, STEP_CHARS // 2, 10)
+    await rig.store_all([StoreItem(content=f"{n} ".ljust(size, "x")) for n, size in enumerate(sizes)])
+    taken: list[int] = []
+    while step := await rig.memory.embed_pending(32):
+        taken.append(step)
+    # The newest first: 10 + a half, a half, more than a step, 10 + a half.
+    assert taken == [2, 1, 1, 2]
 
 
 async def test_a_repeat_store_or_an_edit_of_tags_makes_no_new_vector(rig: Rig):

@@ -8,6 +8,7 @@ is still to do, meta 'model' the fingerprint that it is done for.
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final, cast
 
 from shoal.core.cells import compact_json
@@ -17,6 +18,10 @@ from shoal.core.protocols import Role, Row, Statement, VectorIndex, VectorRow
 from shoal.schema import sql
 from shoal.schema.limits import PASSAGES_MAX
 
+STEP_CHARS: Final = 32 * 1024
+"""Characters of content in one step, unless a single memory has more: about 25 passages, a few seconds of a small
+model's time. What a step has made is kept only at its end, so a daemon that is often stopped must get there, and a
+store that waits for its vector waits for the step under way."""
 ERASE_LIMIT: Final = 100
 """Purged memories whose vectors go in one step."""
 CONTEXT_MAX_CHARS: Final = 200
@@ -137,7 +142,7 @@ class Indexer:
         rows = [row for row in rows if row["rid"] not in self._in_flight][:limit]
         if self._context.embedder is None:
             return [row for row in rows if row["content"] is None]
-        return rows
+        return _within_step(rows)
 
     async def _make(self, index: VectorIndex, rows: Sequence[Row]) -> None:
         embedder = self._context.embedder
@@ -158,6 +163,16 @@ class Indexer:
         else:
             done = Statement(_DONE, (compact_json([[row["rid"], row["want"]] for row in rows]),))
         await self._context.database.batch([done])
+
+
+def _within_step(rows: Sequence[Row]) -> list[Row]:
+    """Return the first rows whose contents have STEP_CHARS together, at least one row."""
+    lengths = accumulate(len(cast("str | None", row["content"]) or "") for row in rows)
+    return [
+        row
+        for number, (row, length) in enumerate(zip(rows, lengths, strict=True))
+        if not number or length <= STEP_CHARS
+    ]
 
 
 def _passages(row: Row) -> list[tuple[int, str]]:
