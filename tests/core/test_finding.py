@@ -1,12 +1,25 @@
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.rig import ALL, DAY, NOW, Embeddings, Rig, cell, opened
 
+from shoal.core import finding
 from shoal.core.caller import Caller, Scope
 from shoal.core.finding import Channel
+from shoal.core.protocols import Role
 from shoal.core.times.calendar import END_MS
-from shoal.schema.errors import InvalidInput, InvalidTag, InvalidText, InvalidTime, NotAllowed, OutOfRange, UnknownType
+from shoal.schema.errors import (
+    DatabaseFull,
+    InvalidInput,
+    InvalidTag,
+    InvalidText,
+    InvalidTime,
+    NotAllowed,
+    OutOfRange,
+    UnknownType,
+)
 from shoal.schema.models import FindRequest, StoreItem
 
 STRICT = Caller(clamps=False)
@@ -430,6 +443,77 @@ async def test_a_slow_model_does_not_hold_a_search_up_and_the_backlog_is_told(ri
     rig.embedder.open.set()
     answer = await ask(rig, "deploy")
     assert codes(answer) == []
+
+
+async def test_searches_at_one_time_share_the_embedding_of_a_backlog():
+    """One step each would put the model's work of all before everybody's query."""
+
+    class Counting(Embeddings):
+        now = most = 0
+
+        async def embed(self, texts, role):
+            self.now += role is Role.PASSAGE
+            self.most = max(self.most, self.now)
+            try:
+                return await super().embed(texts, role)
+            finally:
+                self.now -= role is Role.PASSAGE
+
+    rig = await opened(embedder=Counting())
+    await rig.store_all([StoreItem(content=f"memory {n}") for n in range(100)])
+    rig.embedder.open.clear()
+    answers = await asyncio.gather(*(ask(rig, "memory") for _ in range(20)))
+    assert all(codes(answer) == ["pending"] for answer in answers)
+    assert rig.embedder.most == 1
+    rig.embedder.open.set()
+    await rig.embed_all()
+    assert sorted(rig.embedder.texts) == sorted(f"memory {n}" for n in range(100))
+
+
+async def test_who_writes_while_another_search_embeds_is_found_by_meaning_too(rig: Rig):
+    await rig.store("first")
+    rig.embedder.open.clear()
+    other = asyncio.ensure_future(rig.find("first"))
+    await rig.embedder.asked.wait()
+    one = await rig.store("second")
+    own = asyncio.ensure_future(rig.find("second"))
+    await asyncio.sleep(0.005)
+    rig.embedder.open.set()
+    (found,) = [found for found in await own if found.id == one.id]
+    assert "meaning" in found.why
+    await other
+
+
+async def test_a_fault_while_a_backlog_is_embedded_is_not_hidden(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    await rig.store("a fact")
+
+    async def faulty(_limit: int) -> None:
+        raise KeyError("a fault of the program")
+
+    monkeypatch.setattr(rig.memory.indexer, "settle", faulty)
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+    with pytest.raises(KeyError):
+        await rig.find("fact")
+
+
+async def test_a_disk_that_takes_no_vectors_does_not_keep_words_from_being_found(rig: Rig):
+    await rig.store("a fact")
+    rig.database.fail_batches_with = DatabaseFull("It is full.", "Free some space.")
+    answer = await ask(rig, "fact")
+    assert (len(answer.results), codes(answer)) == (1, ["pending"])
+
+
+async def test_a_query_that_the_model_does_not_answer_in_time_is_searched_by_words(rig: Rig, monkeypatch):
+    await rig.store("a fact")
+    await rig.embed_all()
+    monkeypatch.setattr(finding, "MODEL_WAIT_S", 0.01)
+
+    async def never(texts, role):
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(rig.embedder, "embed", never)
+    answer = await ask(rig, "fact")
+    assert (len(answer.results), codes(answer)) == (1, ["lexical_only"])
 
 
 async def test_a_backlog_is_found_by_its_words_and_told(rig: Rig):

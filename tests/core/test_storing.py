@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.rig import DAY, NOW, Rig, opened
 
+from shoal.core import service
 from shoal.core.caller import Caller, Scope
 from shoal.core.ids import memory_id, turn_key
 from shoal.schema.errors import (
@@ -34,7 +35,7 @@ from shoal.schema.limits import (
     SPACE_MAX_CHARS,
     TAGS_MAX,
 )
-from shoal.schema.models import StoreItem
+from shoal.schema.models import FindRequest, GetRequest, StoreItem
 
 WHOLE = {
     "type": "bug",
@@ -389,6 +390,28 @@ async def test_wait_without_a_model_says_so():
     rig = await opened(embedder=None)
     answer = await rig.store("a fact", wait=True)
     assert [note.code for note in answer.notes] == ["lexical_only"]
+
+
+async def test_wait_is_bounded_and_says_what_is_pending(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(service, "STORE_WAIT_S", 0.01)
+    rig.embedder.open.clear()
+    assert [note.code for note in (await rig.store("a fact", wait=True)).notes] == ["pending"]
+    rig.embedder.open.set()
+
+
+async def test_without_a_model_every_answer_says_so():
+    rig = await opened(embedder=None)
+    one = await rig.store("a fact")
+    answers = [
+        one,
+        await rig.store_all([StoreItem(content="two")]),
+        await rig.memory.find(FindRequest(query="fact"), Caller()),
+        await rig.memory.get(GetRequest(id=one.id), Caller()),
+        await rig.update(one.id, tags="x"),
+        await rig.delete(one.id),
+        await rig.memory.revive([one.id], Caller()),
+    ]
+    assert [[note.code for note in answer.notes] for answer in answers] == [["lexical_only"]] * len(answers)
 
 
 async def test_the_day_a_store_names_is_the_callers_own(rig: Rig):

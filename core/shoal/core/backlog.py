@@ -26,6 +26,9 @@ class Backlog(NamedTuple):
     """Whether some memories' words are still those of another version of text preparation."""
 
 
+NOTHING_LEFT: Final = Backlog(0, False)
+
+
 async def backlog(context: Context) -> Backlog:
     """Return what is still to do."""
     row = (await context.database.query(_BACKLOG))[0]

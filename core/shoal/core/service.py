@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from shoal.core import deleting, finding, reading, rewording, statistics, storing, updating
 from shoal.core.apply import Replica
-from shoal.core.backlog import backlog
+from shoal.core.backlog import NOTHING_LEFT, backlog
 from shoal.core.caller import Caller
 from shoal.core.context import Context
 from shoal.core.finding import ALL_CHANNELS, Channel
@@ -15,7 +16,7 @@ from shoal.core.indexing import Indexer
 from shoal.core.migrate import migrate
 from shoal.core.protocols import Database, Embedder, Phase, Statement, VectorIndex
 from shoal.core.statistics import degraded
-from shoal.schema.errors import ModelError
+from shoal.schema.errors import ModelError, ShoalError
 from shoal.schema.limits import TRASH_DAYS_DEFAULT
 from shoal.schema.models import (
     DeleteAnswer,
@@ -49,6 +50,9 @@ class Policy:
     embed_before_find_s: float
     """How long a search waits for them."""
 
+
+STORE_WAIT_S: Final = 60.0
+"""How long a store with `wait` waits for vectors: 500 short texts take 6 s. What takes longer goes on by itself."""
 
 LAPTOP = Policy(dirty=True, embed_before_find=8, embed_before_find_s=0.06)
 EDGE = Policy(dirty=False, embed_before_find=0, embed_before_find_s=0.0)
@@ -96,16 +100,17 @@ class Memory:
         self._policy = policy
         self._no_model_reason = no_model_reason
         self.indexer = Indexer(context)
+        self._catching_up: asyncio.Future[None] | None = None
 
     async def store(
         self, request: StoreRequest, caller: Caller, key: Key | None = None
     ) -> StoreAnswer | StoreBatchAnswer:
         """Store one memory or several; durable when this returns. `key` tells equal texts apart (ids.py)."""
         answer = await storing.store(self._context, request, caller, key)
-        if request.wait:
-            notes = [*answer.notes, *await self._embed(len(request.items or [request]), None)]
-            return answer.model_copy(update={"notes": _with(notes, await self.health())})
-        return answer
+        if not request.wait:
+            return answer.model_copy(update={"notes": self._noted(answer.notes)})
+        notes = [*answer.notes, *await self._embed(len(request.items or [request]))]
+        return answer.model_copy(update={"notes": _with(notes, await self.health())})
 
     async def find(
         self, request: FindRequest, caller: Caller, channels: frozenset[Channel] = ALL_CHANNELS
@@ -113,29 +118,32 @@ class Memory:
         """Search by meaning and words."""
         left = await backlog(self._context)
         if left.vectors and self._policy.embed_before_find and Channel.VECTOR in channels:
-            await self._embed(self._policy.embed_before_find, self._policy.embed_before_find_s)
+            await self._catch_up()
             left = await backlog(self._context)
         answer = await finding.search(self._context, request, caller, channels)
         return answer.model_copy(update={"notes": _with(answer.notes, degraded(self.model_status(), left))})
 
     async def get(self, request: GetRequest, caller: Caller) -> GetAnswer:
         """Read memories whole, by id or page by page."""
-        return await reading.get(self._context, request, caller)
+        answer = await reading.get(self._context, request, caller)
+        return answer.model_copy(update={"notes": self._noted(answer.notes)})
 
     async def update(self, request: UpdateRequest, caller: Caller) -> UpdateAnswer:
         """Change a memory, or supersede it with new text."""
-        return await updating.update(self._context, request, caller)
+        answer = await updating.update(self._context, request, caller)
+        return answer.model_copy(update={"notes": self._noted(answer.notes)})
 
     async def delete(self, request: DeleteRequest, caller: Caller) -> DeleteAnswer:
         """Put memories into the trash, or purge them."""
         answer = await deleting.delete(self._context, request, caller)
         if answer.status == "purged":
             await self.indexer.erase_purged()
-        return answer
+        return answer.model_copy(update={"notes": self._noted(answer.notes)})
 
     async def revive(self, ids: Sequence[str], caller: Caller) -> ReviveAnswer:
         """Take memories out of the trash."""
-        return await deleting.revive(self._context, ids, caller)
+        answer = await deleting.revive(self._context, ids, caller)
+        return answer.model_copy(update={"notes": self._noted(answer.notes)})
 
     async def stats(self, caller: Caller) -> StatsAnswer:
         """Count, and say what doesn't work as it should."""
@@ -176,17 +184,47 @@ class Memory:
         """Return what doesn't work as it should; empty when all does."""
         return degraded(self.model_status(), await backlog(self._context))
 
-    async def _embed(self, limit: int, seconds: float | None) -> list[Note]:
-        """Embed pending memories before an answer; what takes longer goes on in the background."""
-        step = asyncio.ensure_future(self.indexer.settle(limit))
-        step.add_done_callback(_retrieve)
+    def _noted(self, notes: Sequence[Note]) -> list[Note]:
+        """Return an answer's notes, with the one that there is no model; what is pending only searches say."""
+        return _with(notes, degraded(self.model_status(), NOTHING_LEFT))
+
+    async def _embed(self, limit: int) -> list[Note]:
+        """Embed the memories just stored before the answer; what takes longer goes on in the background."""
+        step = self._step(limit)
         try:
-            await asyncio.wait_for(asyncio.shield(step), seconds)
+            await asyncio.wait_for(asyncio.shield(step), STORE_WAIT_S)
         except TimeoutError:
             pass  # the answer's note says how many are pending
         except ModelError as error:
             return [Note(code=NoteCode.LEXICAL_ONLY, message=f"Not embedded: {error}")]
         return []
+
+    async def _catch_up(self) -> None:
+        """Embed some pending memories before a search, for a short time.
+
+        Searches at one time share a step: one each would queue the model's work before everybody's query. Whoever
+        finds a step under way waits for the next as well, since that one may have begun before they wrote.
+        """
+        deadline = asyncio.get_running_loop().time() + self._policy.embed_before_find_s
+        under_way = self._catching_up
+        if under_way is not None and not under_way.done():
+            await _until(under_way, deadline)
+        if self._catching_up is None or self._catching_up.done():
+            self._catching_up = self._step(self._policy.embed_before_find)
+        await _until(self._catching_up, deadline)
+
+    def _step(self, limit: int) -> "asyncio.Future[None]":
+        step = asyncio.ensure_future(self.indexer.settle(limit))
+        step.add_done_callback(_retrieve)
+        return step
+
+
+async def _until(step: "asyncio.Future[None]", deadline: float) -> None:
+    """Wait for a step until the loop's clock says `deadline`. What a model or a disk refused, the notes tell."""
+    await asyncio.wait({step}, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
+    error = step.exception() if step.done() and not step.cancelled() else None
+    if error is not None and not isinstance(error, ShoalError):
+        raise error
 
 
 def _with(notes: Sequence[Note], more: Sequence[Note]) -> list[Note]:
@@ -196,6 +234,7 @@ def _with(notes: Sequence[Note], more: Sequence[Note]) -> list[Note]:
 
 
 def _retrieve(step: "asyncio.Future[None]") -> None:
-    """Take the outcome of a step that nobody waits for: what failed stays wanted and is tried again."""
-    if not step.cancelled():
-        step.exception()
+    """Take the outcome of a step that nobody may be waiting for: what was refused stays wanted and is tried again."""
+    error = None if step.cancelled() else step.exception()
+    if error is not None and not isinstance(error, ShoalError):
+        step.get_loop().call_exception_handler({"message": "Embedding failed.", "exception": error, "future": step})

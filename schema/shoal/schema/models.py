@@ -320,6 +320,7 @@ class ReviveAnswer(Answer):
 
     ids: list[str]
     not_found: list[str]
+    notes: list[Note] = []
 
 
 class ModelStatus(Answer):
