@@ -197,3 +197,10 @@ async def test_the_schemas_sql_is_understood(database: Database):
         "select rowid, hex(unhex('0aff')) as hex, '[1]'->>0 as one from words where words match ?1", ("run",)
     )
     assert rows == [{"rowid": 7, "hex": "0AFF", "one": 1}]
+
+
+async def test_the_size_grows_with_what_is_written(items: Database):
+    before = await items.size_bytes()
+    assert before > 0
+    await items.batch([Statement("insert into item (value) values (?1)", (b"x" * 1_000_000,))])
+    assert await items.size_bytes() > before + 900_000

@@ -73,6 +73,9 @@ class Recorder:
         self.batches.append(statements)
         return await self.inner.batch(statements)
 
+    async def size_bytes(self) -> int:
+        return await self.inner.size_bytes()
+
 
 class Embeddings(FakeEmbedder):
     """The hashing embedder, which can be held back, be broken, and remembers its texts."""

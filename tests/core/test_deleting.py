@@ -37,6 +37,11 @@ async def test_what_is_deleted_lies_in_the_trash_for_30_days(rig: Rig):
     assert await rig.find() == []
     memory = await rig.one(one.id)
     assert (memory.state, memory.tags, memory.restorable_until) == ("trashed", ["a"], answer.restorable_until)
+    assert memory.reason == "old"
+    await rig.memory.revive([one.id], ALL)
+    assert (await rig.one(one.id)).reason is None
+    await rig.delete(one.id)
+    assert (await rig.one(one.id)).reason is None
 
 
 async def test_a_second_delete_finds_nothing(rig: Rig):

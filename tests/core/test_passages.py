@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.characters import joins
-from shoal.core.passages import OVERLAP_TOKENS, PASSAGE_TOKENS, estimate_tokens, passage_words, snippet, split
+from shoal.core.passages import (
+    OVERLAP_TOKENS,
+    PASSAGE_TOKENS,
+    SNIPPET_CHARS,
+    estimate_tokens,
+    passage_words,
+    snippet,
+    split,
+)
 from shoal.core.text import prepare, terms
 from shoal.schema.limits import CONTENT_MAX_BYTES, PASSAGES_MAX
 
@@ -112,7 +120,7 @@ def test_a_snippet_shows_where_the_terms_stand():
     assert "vault was opened by Caroline" in shown
     assert shown.startswith("…")
     assert shown.endswith("…")
-    assert len(shown) <= 160
+    assert len(shown) <= SNIPPET_CHARS
 
 
 def test_a_snippet_shows_where_chinese_terms_stand():

@@ -21,12 +21,14 @@ async def test_what_a_caller_may_read_is_counted(rig: Rig):
     assert stats.by_type == {"bug": 2, "note": 1}
     assert stats.by_kind == {"episodic": 2, "semantic": 1}
     assert stats.spaces == {"main": 2, "team": 1}
+    assert stats.database_bytes == rig.value("pragma page_count") * rig.value("pragma page_size")
 
 
 async def test_a_stranger_counts_only_their_own_space(rig: Rig):
     await filled(rig)
     stats = await rig.memory.stats(Caller(spaces=("team",)))
     assert (stats.total, stats.trashed, stats.spaces) == (1, 0, {"team": 1})
+    assert stats.database_bytes is None
     nothing = await rig.memory.stats(Caller(spaces=("empty",)))
     assert (nothing.total, nothing.by_type, nothing.spaces) == (0, {}, {})
     with pytest.raises(NotAllowed):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from shoal.core.apply import Replica
 from shoal.core.caller import Caller
@@ -11,8 +10,6 @@ from shoal.schema.errors import InvalidInput, OutOfRange, TooMany
 from shoal.schema.limits import BATCH_MAX
 from shoal.schema.models import Note, NoteCode
 from shoal.schema.ontology import Ontology
-
-DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)

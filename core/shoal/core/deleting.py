@@ -6,14 +6,14 @@ from typing import Final, cast
 from shoal.core.apply import apply
 from shoal.core.caller import Caller, Scope
 from shoal.core.cells import INIT, Cell, local
-from shoal.core.context import DAY_MS, Context, ids_of
+from shoal.core.context import Context, ids_of
 from shoal.core.criteria import filter_of
 from shoal.core.filters import condition
 from shoal.core.protocols import Row
 from shoal.core.reading import ANY_STATE, by_ids
 from shoal.core.storing import PAGE_CELLS
 from shoal.core.text import clean
-from shoal.core.times import iso
+from shoal.core.times import MS_PER_DAY, iso
 from shoal.schema.errors import InvalidInput
 from shoal.schema.limits import BATCH_MAX
 from shoal.schema.models import (
@@ -58,7 +58,7 @@ async def delete(context: Context, request: DeleteRequest, caller: Caller) -> De
         for field, value in (("trash", now), ("reason", reason))
     ]
     await _apply_pages(context, cells, now)
-    until = iso(now + context.trash_days * DAY_MS)
+    until = iso(now + context.trash_days * MS_PER_DAY)
     return DeleteAnswer(status=DeleteStatus.DELETED, ids=ids, restorable_until=until, notes=notes)
 
 
@@ -115,7 +115,7 @@ async def revive(context: Context, ids: Sequence[str], caller: Caller) -> Revive
 
 async def empty_trash(context: Context) -> int:
     """Purge what has lain in the trash longer than `trash_days`, at most BATCH_MAX memories; return how many."""
-    before = context.clock() - context.trash_days * DAY_MS
+    before = context.clock() - context.trash_days * MS_PER_DAY
     rows = await context.database.query(
         "select r.rid, lower(hex(r.id)) as id, r.space from record r indexed by record_trash"
         " cross join cell c on c.rid = r.rid and c.field = 'trash' where r.state = 3 and c.value < ?1 limit ?2",

@@ -29,6 +29,7 @@ from shoal.core.protocols import (
 from shoal.core.statements import INT_MAX, check
 from shoal.core.vectors import check_vector
 from shoal.schema.limits import PASSAGES_MAX
+from shoal.schema.sql import SIZE
 
 FAKE_DIM: Final = 64
 _WORD = re.compile(r"\w+")
@@ -76,6 +77,11 @@ class FakeDatabase:
             raise
         self._connection.execute("commit")
         return results
+
+    async def size_bytes(self) -> int:
+        """Return how large the database is."""
+        (row,) = self._run(SIZE, ())
+        return int(row["bytes"] or 0)
 
     def _run(self, sql: str, params: Sequence[SqlValue]) -> list[Row]:
         cursor = self._connection.execute(sql, tuple(params))

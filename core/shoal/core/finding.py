@@ -26,7 +26,6 @@ from shoal.schema.limits import FIND_MAX, QUERY_MAX_CHARS
 from shoal.schema.models import FindAnswer, FindRequest, Found, Note, NoteCode
 from shoal.schema.sql import State
 
-SNIPPET_CHARS: Final = 200
 MODEL_WAIT_S: Final = 5.0
 """How long a search waits for its vector; loading the default model takes about one second."""
 SCORE_DIGITS: Final = 4
@@ -188,7 +187,7 @@ def _found(context: Context, row: Row, score: float, why: list[str], passage: st
         id=cast("str", row["id"]),
         type=type_name,
         kind=context.ontology.info(type_name).kind,
-        snippet=snippet(passage or cast("str", row["content"]), query_terms, SNIPPET_CHARS),
+        snippet=snippet(passage or cast("str", row["content"]), query_terms),
         tags=json_list(row["tags"]),
         score=_shown(score),
         occurred_at=iso(cast("int", row["occurred_at"])),
@@ -218,7 +217,9 @@ def _why(one: Ranked, row: Row, found: _Search) -> list[str]:
 
 
 def _explain(one: Ranked) -> dict[str, float]:
-    return {name: round(float(value), 4) for name, value in asdict(one.explanation).items() if value is not None}
+    return {
+        name: round(float(value), SCORE_DIGITS) for name, value in asdict(one.explanation).items() if value is not None
+    }
 
 
 async def _with_edges(context: Context, request: FindRequest, results: list[Found]) -> list[Found]:

@@ -18,7 +18,8 @@ of the previous turn need room too."""
 OVERLAP_TOKENS: Final = 50
 """Estimated tokens that a passage repeats of the one before, so that no statement is cut in both."""
 
-SNIPPET_CHARS: Final = 160
+SNIPPET_CHARS: Final = 200
+"""A row of a search's answer: enough to judge by, and fifty of them stay short."""
 
 
 class Passage(NamedTuple):

@@ -32,6 +32,10 @@ class Database(Protocol):
         """
         ...
 
+    async def size_bytes(self) -> int:
+        """Return how large the database is."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Filter:

@@ -22,6 +22,7 @@ from math import fsum, sqrt
 from typing import Final, NamedTuple
 
 from shoal.core.protocols import Calibration
+from shoal.core.times import MS_PER_DAY
 
 TERM_HITS: Final = 100
 """Passages to fetch for each term."""
@@ -37,8 +38,6 @@ SHORTLIST: Final = 80
 
 REACH: Final = 2
 """Positions on either side that lend their words. Fetch these neighbours of every candidate too."""
-
-MS_PER_DAY: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)

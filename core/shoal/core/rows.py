@@ -3,9 +3,8 @@
 import json
 from typing import Any, Final, cast
 
-from shoal.core.context import DAY_MS
 from shoal.core.protocols import Row
-from shoal.core.times import iso
+from shoal.core.times import MS_PER_DAY, iso
 from shoal.schema.models import MemoryOut, StateName
 from shoal.schema.ontology import Ontology
 from shoal.schema.sql import State, set_fields
@@ -39,7 +38,7 @@ WHOLE: Final = (
     f" {set_fields('tag', 'r.rid')} as tags, {set_fields('entity', 'r.rid')} as entities,"
     f" {set_fields('source', 'r.rid')} as sources, {_METADATA} as metadata,"
     f" {cell_value('importance')} as importance, {SUPERSEDED} as superseded,"
-    f" {cell_value('trash')} as trash"
+    f" {cell_value('trash')} as trash, {cell_value('reason')} as reason"
 )
 """All columns of a memory `r`."""
 
@@ -77,7 +76,8 @@ def memory_out(row: Row, ontology: Ontology, trash_days: int, **more: Any) -> Me
         state=STATE_NAMES[cast("int", row["state"])],
         space=cast("str", row["space"]),
         superseded_by=cast("str | None", row["superseded"]),
-        restorable_until=None if trash is None else iso(trash + trash_days * DAY_MS),
+        restorable_until=None if trash is None else iso(trash + trash_days * MS_PER_DAY),
+        reason=None if trash is None else cast("str | None", row["reason"]),
         **more,
     )
 

@@ -62,7 +62,7 @@ async def stats(context: Context, caller: Caller, left: Backlog, model: ModelSta
         trashed=by_state[State.TRASHED],
         pending_embeddings=left.vectors,
         model=model,
-        database_bytes=None,
+        database_bytes=await context.database.size_bytes() if caller.spaces is None else None,
         spaces=dict(by_space),
         degraded=degraded(model, left),
     )

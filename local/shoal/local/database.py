@@ -17,6 +17,7 @@ from shoal.local.translate import read_only as read_only_error
 from shoal.local.translate import translate
 from shoal.local.writer import Writer
 from shoal.schema.errors import StorageError
+from shoal.schema.sql import SIZE
 
 T = TypeVar("T")
 
@@ -86,6 +87,11 @@ class ApswDatabase:
         if self._writer is None:
             raise read_only_error(self.path)
         return await self._writer.submit(statements)
+
+    async def size_bytes(self) -> int:
+        """Return the size of the file with all that was written, without its log."""
+        rows = await self.query(SIZE)
+        return int(rows[0]["bytes"] or 0)
 
     async def read(self, job: Callable[[apsw.Connection], T]) -> T:
         """Run `job` in a reader's thread, inside one reading transaction: its steps see the same moment."""

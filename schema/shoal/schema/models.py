@@ -237,6 +237,8 @@ class MemoryOut(Answer):
     space: str
     superseded_by: str | None = None
     restorable_until: str | None = None
+    reason: str | None = None
+    """Why it was deleted, if somebody said so; only in the trash."""
     edges: list[Edge] | None = None
     history: list[str] | None = None
     """Ids of the versions of this memory, oldest first, itself included."""
@@ -343,5 +345,6 @@ class StatsAnswer(Answer):
     pending_embeddings: int
     model: ModelStatus
     database_bytes: int | None
+    """Size of the whole database; None for who may not read every space."""
     spaces: dict[str, int]
     degraded: list[Note]

@@ -67,6 +67,9 @@ def set_fields(prefix: str, rid: str) -> str:
     )
 
 
+SIZE: Final = "select p.page_count * s.page_size as bytes from pragma_page_count p, pragma_page_size s"
+"""How many bytes the database has. For SQLite's drivers only: D1 says it with each result."""
+
 PRIOR: Final = f"""
 select j.value->>0 as id, j.value->>1 as space, m.rid, m.rank, m.life, m.state, m.type,
   {set_fields("tag", "m.rid")} as tags

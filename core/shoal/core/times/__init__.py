@@ -6,7 +6,7 @@ iso8601.py, english.py, chinese.py   the rules, as tables
 reading.py    a whole expression (`parse`) or one inside of a query (`find`)
 """
 
-from shoal.core.times.calendar import TimeRange, iso
+from shoal.core.times.calendar import MS_PER_DAY, TimeRange, iso
 from shoal.core.times.reading import TimeMention, find, parse, to_ms, zone_named
 
-__all__ = ["TimeMention", "TimeRange", "find", "iso", "parse", "to_ms", "zone_named"]
+__all__ = ["MS_PER_DAY", "TimeMention", "TimeRange", "find", "iso", "parse", "to_ms", "zone_named"]

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 MS_PER_SECOND: Final = 1_000
+MS_PER_DAY: Final = 86_400_000
 MIN_MS: Final = -62_135_596_800_000
 """0001-01-01T00:00:00Z, the first instant that ISO 8601 can write here."""
 END_MS: Final = 253_402_300_800_000
