@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,21 @@ def test_opening_an_embedder_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_embedding_leaves_nothing_outside_its_cache(model_cache: Path, tmp_path: Path):
+    """onnxruntime sends usage to its maker unless told not to; an identifier in the user's cache is the sign of it."""
+    code = (
+        "import asyncio, pathlib\n"
+        "from shoal.core.protocols import Role\n"
+        "from shoal.local.embedding import open_embedder\n"
+        f"embedder = open_embedder(None, None, pathlib.Path({str(model_cache)!r}))\n"
+        "asyncio.run(embedder.embed(['a text'], Role.PASSAGE))\n"
+    )
+    # onnxruntime is silent under CI and pytest by itself, and XDG folders lie outside HOME.
+    kept = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=kept, check=True)
+    assert list(tmp_path.rglob("*")) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

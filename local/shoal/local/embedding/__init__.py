@@ -1,5 +1,6 @@
 """The laptop's embedder: which model, from where, and its vectors. Importing this loads no model and no numpy."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,11 @@ __all__ = [
     "choose",
     "open_embedder",
 ]
+
+# What embeds sends usage to its makers by default, and onnxruntime leaves an identifier of the machine in the user's
+# cache. Both look when they are first imported, which is always after this package.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
 
 def open_embedder(
