@@ -96,3 +96,12 @@ async def test_statistics_count_by_kind(memory: Memory) -> None:
 async def test_an_empty_text_is_refused(memory: Memory) -> None:
     async with mcp_client(mcp_of(memory, profile="classic")) as client:
         refusal(await client.call_tool("remember", {"content": "  "}), "empty_content")
+
+
+async def test_recall_says_what_it_left_out_or_could_not_do(memory: Memory) -> None:
+    for n in range(4):
+        await ask(memory, "remember", content=f"{n} " + "word " * 5_000)
+    for query in ("word", ""):
+        answer = await ask(memory, "recall", query=query)
+        assert len(answer["rows"]) == 2
+        assert "truncated" in [note["code"] for note in answer["notes"]]

@@ -2,6 +2,7 @@ import pytest
 from tests.core.rig import ALL, Rig
 
 from shoal.core.caller import Caller, Scope
+from shoal.core.reading import ANSWER_MAX_CHARS
 from shoal.schema.errors import InvalidId, InvalidInput, NotAllowed, OutOfRange, TooMany
 from shoal.schema.models import GetRequest, StoreItem
 
@@ -154,3 +155,21 @@ async def test_page_numbers_out_of_range_are_clamped_or_refused(rig: Rig):
         assert [note.code for note in answer.notes] == ["clamped"]
         with pytest.raises(OutOfRange):
             await page(rig, STRICT, **fields)
+
+
+async def test_a_tools_answer_is_cut_where_it_gets_too_long_and_says_so(rig: Rig):
+    texts = [f"{n} " + "word " * 5_000 for n in range(4)]
+    ids = [(await rig.store(text)).id for text in texts]
+    for fields, mend in (({"ids": ids}, "ask for their ids"), ({"page_size": 4}, "ask for smaller pages")):
+        answer = await rig.memory.get(GetRequest(**fields), ALL)
+        assert len(answer.memories) == 2
+        assert [(note.code, note.n) for note in answer.notes] == [("truncated", 2)]
+        assert mend in answer.notes[0].message
+        assert answer.more in (None, True)
+        whole = await rig.memory.get(GetRequest(**fields), Caller(clamps=False))
+        assert (len(whole.memories), whole.notes) == (4, [])
+
+
+async def test_the_first_memory_is_whole_however_long(rig: Rig):
+    one = await rig.store("word " * 20_000)
+    assert len((await rig.one(one.id)).content) > ANSWER_MAX_CHARS

@@ -21,6 +21,7 @@ from shoal.schema.models import (
     FindRequest,
     GetRequest,
     MemoryOut,
+    Note,
     Request,
     Stored,
     StoreRequest,
@@ -84,6 +85,7 @@ class RecallAnswer(Answer):
     """Memories, best first."""
 
     rows: list[Memo]
+    notes: list[Note]
 
 
 class ForgetRequest(Request):
@@ -162,14 +164,16 @@ async def _recall(memory: Memory, request: RecallRequest, caller: Caller) -> Rec
     limit = min(max(request.limit, 1), _RECALL_MAX)
     if not request.query.strip():
         latest = await memory.get(GetRequest(order="updated", page_size=limit), caller)
-        return RecallAnswer(rows=[_memo(found, 0.0) for found in latest.memories])
+        return RecallAnswer(rows=[_memo(found, 0.0) for found in latest.memories], notes=latest.notes)
     answer = await memory.find(FindRequest(query=request.query, n_results=limit), caller)
     scores = {found.id: found.score for found in answer.results}
     if not scores:
-        return RecallAnswer(rows=[])
+        return RecallAnswer(rows=[], notes=answer.notes)
     whole = await memory.get(GetRequest(ids=list(scores)), caller)
     rows = sorted((_memo(found, scores[found.id]) for found in whole.memories), key=lambda row: -row.score)
-    return RecallAnswer(rows=rows)
+    known = {note.code for note in answer.notes}
+    notes = [*answer.notes, *(note for note in whole.notes if note.code not in known)]
+    return RecallAnswer(rows=rows, notes=notes)
 
 
 def _memo(memory: MemoryOut, score: float) -> Memo:

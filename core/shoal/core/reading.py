@@ -68,18 +68,18 @@ async def get(context: Context, request: GetRequest, caller: Caller) -> GetAnswe
         missing = len(ids) - len(rows)
         if missing:
             notes.append(Note(code=NoteCode.MISSING, message=f"{missing} of {len(ids)} were not found.", n=missing))
-        memories = await _with_relations(context, _within_answer(rows, caller, notes), request)
+        memories = await _with_relations(context, _within_answer(rows, caller, "ask for their ids", notes), request)
         return GetAnswer(memories=memories, notes=notes)
     size = bounded("page_size", request.page_size, 1, PAGE_MAX, caller, notes)
     page = bounded("page", request.page, 1, PAGES_MAX, caller, notes)
     rows = await _page(context, request, caller, size, page)
-    shown = _within_answer(rows[:size], caller, notes)
+    shown = _within_answer(rows[:size], caller, "ask for smaller pages", notes)
     memories = await _with_relations(context, shown, request)
     return GetAnswer(memories=memories, page=page, page_size=size, more=len(rows) > len(shown), notes=notes)
 
 
-def _within_answer(rows: list[Row], caller: Caller, notes: list[Note]) -> list[Row]:
-    """Return the first rows that fit into a tool's answer, at least one; a note says where it was cut."""
+def _within_answer(rows: list[Row], caller: Caller, mend: str, notes: list[Note]) -> list[Row]:
+    """Return the first rows that fit into a tool's answer, at least one; a note says how many didn't, and `mend`."""
     if not caller.clamps:
         return rows
     size = 0
@@ -87,7 +87,7 @@ def _within_answer(rows: list[Row], caller: Caller, notes: list[Note]) -> list[R
         size += len(cast("str", row["content"]))
         if number and size > ANSWER_MAX_CHARS:
             left = len(rows) - number
-            message = f"{left} more would make the answer too long; ask for their ids, or for smaller pages."
+            message = f"{left} more would make the answer too long; {mend}."
             notes.append(Note(code=NoteCode.TRUNCATED, message=message, n=left))
             return rows[:number]
     return rows
