@@ -12,10 +12,11 @@ _SET = (
 _LAST = "\U0010ffff"
 
 
-def condition(where: Filter, alias: str) -> tuple[str, tuple[SqlValue, ...]]:
+def condition(where: Filter, alias: str, space: str | None = None) -> tuple[str, tuple[SqlValue, ...]]:
     """Return a condition on the memory row `alias` with `?` for its parameters, and the parameters in order.
 
-    At most 8 parameters, whatever the filter holds: lists travel as JSON.
+    `space` is SQL for the one space to look in, in place of the filter's. At most 8 parameters, whatever the filter
+    holds: lists travel as JSON.
     """
     states = [State.LIVE, *[State.ARCHIVED] * where.archived, *[State.TRASHED] * where.trashed]
     parts = [f"{alias}.class = 'memory' and {alias}.state in ({', '.join(map(str, states))})"]
@@ -25,7 +26,10 @@ def condition(where: Filter, alias: str) -> tuple[str, tuple[SqlValue, ...]]:
         parts.append(sql)
         params.append(value)
 
-    for column, values in ((f"{alias}.space", where.spaces), (f"{alias}.type", where.types)):
+    if space is not None:
+        parts.append(f"{alias}.space = {space}")
+    spaces = where.spaces if space is None else None
+    for column, values in ((f"{alias}.space", spaces), (f"{alias}.type", where.types)):
         if values is not None and len(values) == 1:
             add(f"{column} = ?", values[0])
         elif values is not None:

@@ -12,7 +12,6 @@ from shoal.core.candidates import VectorHits, by_vectors, by_words, evidence, ro
 from shoal.core.cells import compact_json
 from shoal.core.context import Context, bounded
 from shoal.core.criteria import filter_of
-from shoal.core.filters import condition
 from shoal.core.passages import iter_passages, snippet
 from shoal.core.protocols import Filter, Role, Row
 from shoal.core.ranking import Query, Ranked, rank, shortlist
@@ -141,8 +140,7 @@ async def _nothing() -> VectorHits:
 
 
 async def _newest(context: Context, request: FindRequest, where: Filter, limit: int, notes: list[Note]) -> FindAnswer:
-    sql, params = condition(where, "r")
-    rows = await context.database.query(page_of_rows(sql, NEWEST), (*params, limit, 0))
+    rows = await context.database.query(*page_of_rows(where, NEWEST, limit, 0))
     results = await _with_edges(context, request, [_found(context, row, 0.0, ["newest"], "", ()) for row in rows])
     return FindAnswer(results=results, total_considered=len(rows), notes=notes)
 

@@ -7,7 +7,6 @@ from typing import Any, Final, cast
 from shoal.core.caller import Caller, Scope
 from shoal.core.context import Context, bounded, ids_of
 from shoal.core.criteria import filter_of
-from shoal.core.filters import condition
 from shoal.core.ids import parse_id
 from shoal.core.protocols import Row
 from shoal.core.rows import WHOLE, memory_out, page_of_rows
@@ -114,10 +113,7 @@ async def by_ids(
 async def _page(context: Context, request: GetRequest, caller: Caller, size: int, page: int) -> list[Row]:
     """Return the page and one row more where there is one: counting would read every memory."""
     where = await filter_of(context, request, caller, request.include_archived, request.include_trashed)
-    sql, params = condition(where, "r")
-    return await context.database.query(
-        page_of_rows(sql, _ORDERS[request.order]), (*params, size + 1, (page - 1) * size)
-    )
+    return await context.database.query(*page_of_rows(where, _ORDERS[request.order], size + 1, (page - 1) * size))
 
 
 async def _with_relations(context: Context, rows: Sequence[Row], request: GetRequest) -> list[Any]:

@@ -3,7 +3,9 @@
 import json
 from typing import Any, Final, cast
 
-from shoal.core.protocols import Row
+from shoal.core.cells import compact_json
+from shoal.core.filters import condition
+from shoal.core.protocols import Filter, Row, Statement
 from shoal.core.times import MS_PER_DAY, iso
 from shoal.schema.models import MemoryOut, StateName
 from shoal.schema.ontology import Ontology
@@ -43,14 +45,27 @@ WHOLE: Final = (
 """All columns of a memory `r`."""
 
 
-def page_of_rows(condition: str, order: str) -> str:
-    """Return SQL for the memories `r` of a condition in an order; the last parameters are the limit and the offset.
+def page_of_rows(where: Filter, order: str, limit: int, offset: int) -> Statement:
+    """Return the query for a page of the memories `r` that pass, in an order; `limit` rows from `offset` on.
 
-    The texts are read of that page alone, whatever was sorted to find it.
+    The texts are read of that page alone. Of several spaces each gives its own first rows, by the index of the
+    order: sorting all of them together would read every memory.
     """
-    return (
-        f"select {WHOLE} from (select r.rid from record r where {condition} order by {order} limit ? offset ?) x"
-        f" cross join record r on r.rid = x.rid order by {order}"
+    if len(where.spaces) == 1:
+        passing, params = condition(where, "r")
+        found = f"select r.rid from record r where {passing}"
+    else:
+        passing, inner = condition(where, "r", space="s.value")
+        params = (compact_json(where.spaces), *inner, limit + offset)
+        found = (
+            "select r.rid from json_each(?) s cross join json_each((select json_group_array(x.rid) from"
+            f" (select r.rid from record r where {passing} order by {order} limit ?) x)) j"
+            " cross join record r on r.rid = j.value"
+        )
+    return Statement(
+        f"select {WHOLE} from ({found} order by {order} limit ? offset ?) x"
+        f" cross join record r on r.rid = x.rid order by {order}",
+        (*params, limit, offset),
     )
 
 
