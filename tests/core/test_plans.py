@@ -223,6 +223,7 @@ async def steps_of(memories: int) -> dict[str, int]:
         )
     base = await rig.store("the base text", tags="a,b,标签", conversation_id="c", position=1)
     await rig.store("the next turn", conversation_id="c", position=2)
+    await rig.store_all([StoreItem(content=f"theirs {n}") for n in range(30)], space="team")
     spent: Counter[str] = Counter()
     doing: list[str] = []
 
@@ -239,6 +240,8 @@ async def steps_of(memories: int) -> dict[str, int]:
         ("supersede", rig.update(base.id, content="the base text, better")),
         ("get", rig.get(base.id, with_edges=True, with_history=True)),
         ("list", rig.memory.get(GetRequest(order="updated", page_size=5), ALL)),
+        ("list all spaces", rig.memory.get(GetRequest(space="*", page_size=5), ALL)),
+        ("newest of all spaces", rig.find(space="*")),
         ("delete", rig.delete(base.id)),
         ("forgotten", rig.store("the base text", conversation_id="c", position=1)),
         ("revive", rig.memory.revive([base.id], ALL)),
@@ -252,7 +255,7 @@ async def steps_of(memories: int) -> dict[str, int]:
     return spent
 
 
-async def test_writing_costs_the_same_in_ten_times_as_many_memories():
+async def test_writing_and_listing_cost_the_same_in_ten_times_as_many_memories():
     few, many = await steps_of(300), await steps_of(3000)
     assert few.keys() == many.keys()
     assert {doing: (few[doing], many[doing]) for doing in few if many[doing] > 1.2 * few[doing]} == {}
