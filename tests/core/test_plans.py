@@ -241,7 +241,6 @@ async def steps_of(memories: int) -> dict[str, int]:
         ("get", rig.get(base.id, with_edges=True, with_history=True)),
         ("list", rig.memory.get(GetRequest(order="updated", page_size=5), ALL)),
         ("list all spaces", rig.memory.get(GetRequest(space="*", page_size=5), ALL)),
-        ("newest of all spaces", rig.find(space="*")),
         ("delete", rig.delete(base.id)),
         ("forgotten", rig.store("the base text", conversation_id="c", position=1)),
         ("revive", rig.memory.revive([base.id], ALL)),
