@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ from shoal.schema.errors import (
     DatabaseFull,
     DatabaseLocked,
     DatabaseReadOnly,
+    DatabaseReplaced,
     StorageError,
 )
 
@@ -460,6 +462,16 @@ def _empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
+def _renamed(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+
+
+def _swapped(path: Path) -> None:
+    copy = path.with_name("copy")
+    shutil.copy(path, copy)
+    copy.replace(path)
+
+
 class TestDamage:
     @pytest.mark.parametrize(
         "damage", [_cut, lambda path: _garble(path, 0), lambda path: path.write_bytes(b"not a database at all")]
@@ -509,6 +521,46 @@ class TestDamage:
                 await database.batch([Statement("update item set value = 'y'")])
             for quick in (True, False):
                 assert await database.check(quick=quick)
+
+    async def test_after_damage_nothing_is_acknowledged_and_the_log_stays(self, path: Path):
+        await asyncio.to_thread(filled, path)
+        database = await ApswDatabase.open(path)
+        await database.batch([Statement(PUT, (1_000_000, "in the log"))])
+        _garble(path, 5, 20)
+        log = path.with_name("shoal.db-wal")
+        with pytest.raises(DatabaseCorrupt):
+            await database.query("select sum(length(value)) from item")
+        before, logged = content(path), content(log)
+        with pytest.raises(DatabaseCorrupt, match="shoal restore"):
+            await database.batch([Statement(PUT, (1_000_001, "into damage"))])
+        with pytest.raises(DatabaseCorrupt):
+            await database.query("select 1")
+        await database.close()
+        assert (content(path), content(log)) == (before, logged)
+
+    @pytest.mark.parametrize("gone", [Path.unlink, _renamed, _swapped])
+    async def test_a_file_that_is_no_longer_the_one_that_was_opened_takes_no_write(self, path: Path, gone):
+        await asyncio.to_thread(filled, path)
+        database = await ApswDatabase.open(path)
+        await database.query("select 1")
+        gone(path)
+        for asked in (database.query("select 1"), database.batch([Statement(PUT, (1_000_000, "lost"))])):
+            with pytest.raises(DatabaseReplaced, match="restart shoal"):
+                await asked
+        with pytest.raises(DatabaseReplaced):
+            database.require_file()
+        await database.close()
+
+    async def test_a_file_that_came_back_is_written_again(self, path: Path):
+        await asyncio.to_thread(filled, path)
+        async with await ApswDatabase.open(path) as database:
+            _renamed(path)
+            with pytest.raises(DatabaseReplaced):
+                await database.query("select 1")
+            path.with_name("moved").rename(path)
+            await database.batch([Statement(PUT, (1_000_000, "kept"))])
+        async with await ApswDatabase.open(path) as database:
+            assert await database.query("select value from item where id = 1000000") == [{"value": "kept"}]
 
     async def test_a_sound_file_has_no_findings(self, database: ApswDatabase):
         await database.batch([Statement(PUT, (number, "x" * 2_000)) for number in range(50)])

@@ -1,13 +1,15 @@
 import os
+import signal
 from pathlib import Path
 
 import apsw
 import pytest
-from tests.local.processes import free_port
+from tests.local.processes import Processes, free_port
 
 from shoal.local.backend import open_backend
+from shoal.local.client import request
 from shoal.local.doctor import Finding, Level, examine
-from shoal.local.home import DaemonRecord, Home, write_record
+from shoal.local.home import DaemonRecord, Home, read_record, write_record
 from shoal.local.settings import load
 from shoal.schema.models import StoreRequest
 
@@ -140,6 +142,23 @@ async def test_a_daemon_that_hangs_is_an_error_and_one_that_was_killed_is_not(ho
     assert one(await examined(home), "daemon").level is Level.ERROR
     write_record(home, DaemonRecord(2**22 + 1, "127.0.0.1", free_port(), "t", "0.1.0", "", "person"))
     assert one(await examined(home), "daemon").level is Level.OK
+
+
+async def test_a_daemon_whose_database_has_gone_from_under_it_says_so(home: Home, processes: Processes) -> None:
+    record = processes.daemon()
+    request(record, "POST", "/api/v1/memories", b'{"content": "kept"}', {"content-type": "application/json"})
+    process = processes.process_of(record)
+    process.send_signal(signal.SIGSTOP)  # Else it may end before it is asked.
+    data = home.database.read_bytes()
+    home.database.unlink()
+    home.database.write_bytes(data)
+    process.send_signal(signal.SIGCONT)
+    finding = one(await examined(home), "daemon")
+    if finding.level is Level.ERROR:
+        assert "moved, deleted or replaced" in finding.message
+    assert process.wait(timeout=10) == 0
+    assert "moved, deleted or replaced" in home.log.read_text()
+    assert read_record(home) is None
 
 
 async def test_a_full_disk_is_an_error(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What the daemon does by itself: vectors, the trash, and ending when nobody needs it.
+"""What the daemon does by itself: vectors, the trash, and ending when nobody needs it or its file has gone.
 
 The write-ahead log is written back by the database's own writer thread in its pauses (writer.py).
 """
@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from shoal.core.service import Memory
-from shoal.schema.errors import ModelError, StorageError
+from shoal.local.database import ApswDatabase
+from shoal.schema.errors import DatabaseCorrupt, DatabaseReplaced, ModelError, StorageError
 
 log = logging.getLogger("shoal.daemon")
 
@@ -26,6 +27,8 @@ RETRY_MAX_S: Final = 300.0
 TRASH_EVERY_S: Final = 3600.0
 IDLE_CHECK_S: Final = 1.0
 """How often to look again when the limit is over but vectors are still being made."""
+FILE_CHECK_S: Final = 2.0
+"""How often to look whether the database is still where it was opened."""
 RESTART_S: Final = 60.0
 """A job that failed in an unforeseen way starts again after this long."""
 
@@ -120,6 +123,20 @@ async def end_when_idle(memory: Memory, activity: Activity, idle_limit_s: float,
             log.info("nobody has called for %.0f s; ending", idle_limit_s)
             stop()
             return
+
+
+async def end_when_replaced(database: ApswDatabase, stop: Callable[[], None], every_s: float = FILE_CHECK_S) -> None:
+    """Stop the daemon once its database was moved, deleted or replaced: the next one opens what lies there."""
+    while True:
+        try:
+            database.require_file()
+        except DatabaseReplaced as error:
+            log.error("ending: %s", error)
+            stop()
+            return
+        except DatabaseCorrupt:
+            pass  # Each answer says so; ending would only start a daemon that meets the same.
+        await asyncio.sleep(every_s)
 
 
 async def _can_embed(memory: Memory) -> bool:

@@ -21,7 +21,15 @@ from shoal.api.rest import rest_app
 from shoal.core.service import Memory
 from shoal.local import version
 from shoal.local.asgi import Front
-from shoal.local.background import Activity, embed, empty_trash, end_when_idle, keep_going, reword
+from shoal.local.background import (
+    Activity,
+    embed,
+    empty_trash,
+    end_when_idle,
+    end_when_replaced,
+    keep_going,
+    reword,
+)
 from shoal.local.client import find_daemon
 from shoal.local.home import DaemonRecord, StartedBy, remove_record, write_record
 from shoal.local.lock import hold_daemon_lock
@@ -190,6 +198,7 @@ class _Daemon:
             "mcp": mcp.warm,
             "trash": partial(empty_trash, memory),
             "words": partial(reword, memory, activity),
+            "file": partial(end_when_replaced, runtime.database, self._stopping.set),
         }
         if runtime.embedder is not None:
             jobs["embed"] = partial(embed, memory, activity, runtime.drop_old_vectors)

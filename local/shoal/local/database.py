@@ -12,6 +12,7 @@ from shoal.core.protocols import Row, SqlValue, Statement
 from shoal.core.statements import check
 from shoal.local.backup import copy
 from shoal.local.connection import BUSY_TIMEOUT_MS, connect, open_checked, problems, run
+from shoal.local.opened import OpenedFile
 from shoal.local.readers import Readers
 from shoal.local.translate import read_only as read_only_error
 from shoal.local.translate import translate
@@ -29,9 +30,12 @@ class ApswDatabase:
     faults of the program. What a person can cause or meet is a StorageError.
     """
 
-    def __init__(self, path: Path, writer: Writer | None, readers: Readers, busy_timeout_ms: int) -> None:
+    def __init__(
+        self, path: Path, file: OpenedFile, writer: Writer | None, readers: Readers, busy_timeout_ms: int
+    ) -> None:
         """Use `open`."""
         self.path = path
+        self._file = file
         self._writer = writer
         self._readers = readers
         self._busy_timeout_ms = busy_timeout_ms
@@ -51,13 +55,14 @@ class ApswDatabase:
         writes = not read_only
         try:
             connection = open_checked(path, writes=writes, busy_timeout_ms=busy_timeout_ms)
+            file = OpenedFile(path)
         except (apsw.Error, OSError) as error:
             raise translate(error, path) from error
-        writer = Writer(connection, path) if writes else None
+        writer = Writer(connection, path, file) if writes else None
         if writer is None:
             connection.close()
         reader = partial(_connect_reader, path, writes, busy_timeout_ms)
-        return cls(path, writer, Readers(reader, path), busy_timeout_ms)
+        return cls(path, file, writer, Readers(reader, path, file), busy_timeout_ms)
 
     async def __aenter__(self) -> Self:
         return self
@@ -105,6 +110,10 @@ class ApswDatabase:
                 connection.execute("rollback")
 
         return await self._readers.submit(in_transaction)
+
+    def require_file(self) -> None:
+        """Raise DatabaseReplaced when the file is no longer the one that was opened, DatabaseCorrupt when damaged."""
+        self._file.require()
 
     async def check(self, *, quick: bool) -> list[str]:
         """Return what is wrong with the file, a line each; empty when it is sound.

@@ -9,14 +9,15 @@ import stat
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 from shoal.local import version
-from shoal.local.client import ask_health
+from shoal.local.client import HEALTH_TIMEOUT_S, NotSent, OutcomeUnknown, ask_health, request
 from shoal.local.database import ApswDatabase
 from shoal.local.embedding import choose
-from shoal.local.home import Home, alive, read_record
+from shoal.local.home import DaemonRecord, Home, alive, read_record
 from shoal.local.keeping import newest_backup
 from shoal.local.settings import NO_MODEL, Loaded, load, masked
 from shoal.schema.errors import InvalidSettings, ModelUnavailable, ShoalError, StorageError
@@ -164,6 +165,8 @@ def _daemon(home: Home) -> Finding:
                 f"{record.url} is shoal {health.version}, this is {mine}.",
                 "Restart the daemon.",
             )
+        if (trouble := _trouble(record)) is not None:
+            return trouble
         message = f"{record.url}, process {record.pid}, started by a {health.started_by}, serves {health.database}"
         return Finding(Level.OK, "daemon", message, "", {"url": record.url, "pid": record.pid})
     if alive(record.pid):
@@ -174,6 +177,18 @@ def _daemon(home: Home) -> Finding:
             f"Look into {home.log}; end the process if it hangs (kill {record.pid}).",
         )
     return Finding(Level.OK, "daemon", "none runs; the last one was killed, and the next client starts another")
+
+
+def _trouble(record: DaemonRecord) -> Finding | None:
+    """Return what keeps the daemon from serving: it may have met more than a look at the file finds."""
+    try:
+        reply = request(record, "GET", "/healthz", timeout_s=HEALTH_TIMEOUT_S)
+        if reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            return None
+        said = reply.json()["error"]
+        return Finding(Level.ERROR, "daemon", f"{record.url} says: {said['message']}", said["mend"])
+    except (NotSent, OutcomeUnknown, ValueError, KeyError, TypeError) as error:
+        return Finding(Level.ERROR, "daemon", f"{record.url} can't tell how it is: {error}", "Restart the daemon.")
 
 
 async def _database(loaded: Loaded) -> list[Finding]:

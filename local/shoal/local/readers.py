@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
+from shoal.local.opened import OpenedFile
 from shoal.local.translate import translate
 
 READERS: Final = 3
@@ -22,9 +23,10 @@ _Waiting = tuple[Job[Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
 class Readers:
     """Runs reading jobs in threads. A connection is opened with its thread's first job."""
 
-    def __init__(self, connect: Callable[[], apsw.Connection], path: Path) -> None:
+    def __init__(self, connect: Callable[[], apsw.Connection], path: Path, file: OpenedFile) -> None:
         self._connect = connect
         self._path = path
+        self._file = file
         self._queue: SimpleQueue[_Waiting | None] = SimpleQueue()
         # Daemons: a process that ends without close() must not hang on them.
         self._threads = [
@@ -56,17 +58,21 @@ class Readers:
             if future.cancelled():
                 continue
             try:
+                self._file.require()
                 connection = connection or self._connect()
                 result = job(connection)
             except Exception as caught:
                 system_errno = connection.system_errno if connection is not None else 0
                 error = translate(caught, self._path, system_errno)
+                self._file.note(error)
             try:
                 loop.call_soon_threadsafe(_settle, future, result, error)
             except RuntimeError:
                 if not loop.is_closed():
                     raise
         if connection is not None:
+            if not self._file.is_sound:
+                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             connection.close()
 
 

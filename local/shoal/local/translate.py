@@ -11,6 +11,7 @@ from shoal.schema.errors import (
     DatabaseFull,
     DatabaseLocked,
     DatabaseReadOnly,
+    DatabaseReplaced,
     StorageError,
 )
 
@@ -56,6 +57,14 @@ def read_only(path: Path) -> DatabaseReadOnly:
     return DatabaseReadOnly(
         f"The database {path} can't be written.",
         "Give this user the right to write the file and its folder (SQLite keeps two more files beside it).",
+    )
+
+
+def replaced(path: Path) -> DatabaseReplaced:
+    """Return the error for a file that is no longer the one that was opened."""
+    return DatabaseReplaced(
+        f"The database {path} was moved, deleted or replaced while it was open; nothing was written.",
+        "Put it back where it was, or restart shoal, which then opens what lies there.",
     )
 
 

@@ -13,7 +13,9 @@ import apsw
 
 from shoal.core.protocols import Row, Statement
 from shoal.local.connection import run
+from shoal.local.opened import OpenedFile
 from shoal.local.translate import translate
+from shoal.schema.errors import StorageError
 
 GROUP_MAX: Final = 256
 """Requests in one commit: bounds what the first of them waits for."""
@@ -55,9 +57,10 @@ class Writer:
     A request that fails is rolled back alone. One whose commit fails is told so, and nothing of it is kept.
     """
 
-    def __init__(self, connection: apsw.Connection, path: Path) -> None:
+    def __init__(self, connection: apsw.Connection, path: Path, file: OpenedFile) -> None:
         self._connection = connection
         self._path = path
+        self._file = file
         self._queue: SimpleQueue[Request | None] = SimpleQueue()
         self._wal_pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
@@ -95,6 +98,9 @@ class Writer:
                 _answer(group)
             if self._wal_pages >= self._checkpoint_at:
                 self._checkpoint()
+        if not self._file.is_sound:
+            # The log may hold the only good copy of the last writes: it stays beside the file.
+            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._connection.close()
 
     def _take(self, first: Request | None) -> tuple[list[Request], bool]:
@@ -114,6 +120,12 @@ class Writer:
     def _commit(self, group: list[Request]) -> None:
         """Set each request's results or error."""
         pending = group
+        try:
+            self._file.require()
+        except StorageError as error:
+            for request in group:
+                request.error = error
+            return
         while pending and not self._try_commit(pending):
             pending = [request for request in pending if request.error is None]
 
@@ -147,7 +159,9 @@ class Writer:
             self._connection.execute("release request")
 
     def _translated(self, error: Exception) -> Exception:
-        return translate(error, self._path, self._connection.system_errno)
+        translated = translate(error, self._path, self._connection.system_errno)
+        self._file.note(translated)
+        return translated
 
     def _wal_grew(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages
@@ -157,6 +171,9 @@ class Writer:
 
     def _checkpoint(self) -> None:
         """Write the log back into the file. A failure loses nothing and is met again by the next write."""
+        if not self._file.is_sound:
+            self._wal_pages = 0
+            return
         grown = self._wal_pages >= RESTART_PAGES
         mode = apsw.SQLITE_CHECKPOINT_RESTART if grown else apsw.SQLITE_CHECKPOINT_PASSIVE
         try:

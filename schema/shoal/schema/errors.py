@@ -30,6 +30,7 @@ ShoalError
 │   ├── DatabaseForeign
 │   ├── DatabaseLocked
 │   ├── DatabaseReadOnly
+│   ├── DatabaseReplaced
 │   ├── DatabaseFull
 │   └── SchemaTooNew
 ├── ModelError                    503
@@ -251,6 +252,12 @@ class DatabaseReadOnly(StorageError):
     """The file or its folder can't be written."""
 
     code = "database_read_only"
+
+
+class DatabaseReplaced(StorageError):
+    """The file was moved, deleted or replaced under the process that has it open."""
+
+    code = "database_replaced"
 
 
 class DatabaseFull(StorageError):
