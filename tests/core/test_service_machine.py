@@ -14,9 +14,10 @@ from shoal.core.ids import memory_id
 from shoal.schema.errors import NotFound
 from shoal.schema.models import TagChanges
 
-TEXTS = ("certificate expired", "deployment rolled", "部署失败了", "quota exceeded")
-OWN_WORDS = dict(zip(TEXTS, ("certificate", "rolled", "失败", "quota"), strict=True))
-TAGS = ("alpha", "proj:beta", "标签")
+TEXTS = ("certificate expired", "部署失败了")
+"""Two, so that each goes through many states."""
+OWN_WORDS = dict(zip(TEXTS, ("certificate", "失败"), strict=True))
+TAGS = ("proj:beta", "标签")
 TYPES = (None, "bug", "note")
 KEYS = ("k", "键")
 
@@ -79,7 +80,7 @@ class Life(RuleBasedStateMachine):
             known = self.known[text] = Known(type=type_name or "note")
         else:
             assert answer.status == ("revived" if known.state == "trashed" else "merged")
-            changed = type_name is not None and known.type != type_name and known.state != "trashed"
+            changed = type_name is not None and known.type != type_name
             assert answer.type_changed == changed
             known.type = type_name or known.type
         known.state = "live"
@@ -182,7 +183,7 @@ def live(examples: int, steps: int) -> None:
 
 
 def test_a_memory_lives_as_the_model_says():
-    live(20, 20)
+    live(40, 20)
 
 
 @pytest.mark.long
