@@ -102,6 +102,16 @@ def test_a_delete_asks_shows_and_can_be_taken_back(monkeypatch: pytest.MonkeyPat
     assert two in run("revive", two, code=1).stderr
 
 
+def test_why_a_memory_was_deleted_is_shown_until_an_update_revives_it() -> None:
+    one = store("once")
+    run("delete", one, "--yes", "--reason", "it was wrong")
+    assert "it was wrong" in run("get", one).stdout
+    run("update", one, "--add-tags", "right", code=1)
+    run("update", one, "--add-tags", "right", "--revive")
+    assert "it was wrong" not in run("get", one).stdout
+    assert run_json("find", "once")["results"][0]["tags"] == ["right"]
+
+
 def test_a_purge_leaves_nothing_to_revive() -> None:
     one = store("a secret", "--entity", "Former Customer")
     assert run_json("purge", "--entity", "Former Customer", "--yes")["status"] == "purged"

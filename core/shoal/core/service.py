@@ -98,6 +98,7 @@ class Memory:
     def __init__(self, context: Context, policy: Policy, no_model_reason: str) -> None:
         self._context = context
         self._policy = policy
+        self._embeds_before_find = policy.embed_before_find > 0 and context.embedder is not None
         self._no_model_reason = no_model_reason
         self.indexer = Indexer(context)
         self._catching_up: asyncio.Future[None] | None = None
@@ -117,7 +118,7 @@ class Memory:
     ) -> FindAnswer:
         """Search by meaning and words."""
         left = await backlog(self._context)
-        if left.vectors and self._policy.embed_before_find and Channel.VECTOR in channels:
+        if left.vectors and self._embeds_before_find and Channel.VECTOR in channels:
             await self._catch_up()
             left = await backlog(self._context)
         answer = await finding.search(self._context, request, caller, channels)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -23,10 +22,12 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from shoal.core.caller import DEFAULT_SPACE, Caller
+from shoal.core.times import zone_named
 from shoal.local.aliases import ALIASES, PREFIX
 from shoal.local.home import Home
-from shoal.schema.errors import InvalidSettings
-from shoal.schema.limits import SPACE_MAX_CHARS, TRASH_DAYS_DEFAULT
+from shoal.schema.errors import InvalidInput, InvalidSettings, InvalidTime
+from shoal.schema.limits import TRASH_DAYS_DEFAULT
 from shoal.schema.ontology import Ontology
 
 PORT_DEFAULT: Final = 8377
@@ -90,9 +91,7 @@ class Settings(BaseSettings):
         Field(description="Web origins that may call besides the daemon's own, with commas: https://notes.example"),
     ] = ()
     time_zone: Annotated[str, Field(description="IANA name for 'yesterday' and the like; default: the machine's")] = ""
-    space: Annotated[
-        str, Field(min_length=1, max_length=SPACE_MAX_CHARS, description="Space that is meant when a caller names none")
-    ] = "main"
+    space: Annotated[str, Field(description="Space that is meant when a caller names none")] = DEFAULT_SPACE
     types: Annotated[
         dict[str, str], Field(description="Your own memory types and the base type of each, {subtype: base type}")
     ] = {}
@@ -151,10 +150,18 @@ class Settings(BaseSettings):
     def _known_zone(cls, value: str) -> str:
         if value:
             try:
-                ZoneInfo(value)
-            except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-                raise ValueError("is not an IANA time zone such as Europe/Berlin") from error
+                zone_named(value)
+            except InvalidTime as error:
+                raise ValueError(str(error)) from error
         return value
+
+    @field_validator("space")
+    @classmethod
+    def _one_space(cls, value: str) -> str:
+        try:
+            return Caller().space(value)
+        except InvalidInput as error:
+            raise ValueError(str(error)) from error
 
     @field_validator("types")
     @classmethod

@@ -10,6 +10,7 @@ from shoal.local.cli.group import Options
 from shoal.local.cli.output import as_json, json_option, print_json, print_notes
 from shoal.local.cli.run import with_memory
 from shoal.local.cli.words import say
+from shoal.schema.errors import WasForgotten
 from shoal.schema.models import Stored, StoreRequest, UpdateAnswer, UpdateRequest
 
 
@@ -77,7 +78,10 @@ def store_command(
             space=space,
         ),
     )
-    answer = with_memory(options.load(), lambda memory: memory.store(request))
+    try:
+        answer = with_memory(options.load(), lambda memory: memory.store(request))
+    except WasForgotten as error:  # a daemon says it in the words of REST
+        raise WasForgotten(say("was_forgotten"), say("revive_text"), **error.details) from error
     if as_json():
         print_json(answer)
     elif isinstance(answer, Stored):
@@ -104,6 +108,7 @@ def store_command(
 @click.option("--importance", type=float, help="0 to 2.")
 @click.option("--occurred-at", metavar="TIME", help="When it happened.")
 @click.option("--archive/--unarchive", "archived", default=None, help="Into or out of the archive.")
+@click.option("--revive", is_flag=True, help="Take it out of the trash as well.")
 @space_option
 @json_option
 @click.pass_obj
@@ -119,6 +124,7 @@ def update_command(
     importance: float | None,
     occurred_at: str | None,
     archived: bool | None,
+    revive: bool,
     space: str | None,
 ) -> None:
     """Change the memory ID.
@@ -142,6 +148,7 @@ def update_command(
             importance=importance,
             occurred_at=occurred_at,
             archived=archived,
+            revive=revive,
             space=space,
         ),
     )

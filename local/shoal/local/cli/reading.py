@@ -208,6 +208,7 @@ def _print_memory(memory: MemoryOut) -> None:
         "occurred": memory.occurred_at,
         "created_at": memory.created_at,
         "superseded_by": memory.superseded_by,
+        "reason": memory.reason,
         "metadata": ", ".join(f"{key}={value}" for key, value in memory.metadata.items()),
     }
     table.add_row(memory.type, Text(f"{memory.id} ({memory.space}, {memory.state})"))

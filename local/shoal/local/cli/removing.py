@@ -52,7 +52,6 @@ def delete_command(
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @click.option("--dry-run", is_flag=True, help="Only show what would go.")
-@click.option("--reason", help="Why.")
 @filter_options
 @spaces_option
 @json_option
@@ -62,7 +61,6 @@ def purge_command(
     ids: tuple[str, ...],
     yes: bool,
     dry_run: bool,
-    reason: str | None,
     space: tuple[str, ...],
     **filters: Any,
 ) -> None:
@@ -75,7 +73,7 @@ def purge_command(
       shoal purge 0123456789abcdef0123456789abcdef
       shoal purge --entity "Former Customer" --yes
     """
-    _remove(options, _request(ids, reason, True, space, filters), yes, dry_run)
+    _remove(options, _request(ids, None, True, space, filters), yes, dry_run)
 
 
 @click.command("revive")

@@ -10,10 +10,8 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "created": ("Stored {id}.", "已保存 {id}。"),
         "merged": ("Already known as {id}; tags and sources were joined.", "已有此记忆 {id}；标签和来源已合并。"),
         "revived": ("Brought back {id}.", "已恢复 {id}。"),
-        "was_forgotten": (
-            "This text was deleted before, so nothing was stored. `--revive` brings it back ({id}).",
-            "此内容曾被删除，未保存。用 `--revive` 可恢复（{id}）。",
-        ),
+        "was_forgotten": ("This text was deleted before; nothing was written.", "此内容曾被删除，未保存。"),
+        "revive_text": ("Add --revive to bring it back.", "加 --revive 可恢复。"),
         "no_results": ("Nothing found.", "没有找到。"),
         "page": ("Page {page}: {count} memories.", "第 {page} 页：{count} 条记忆。"),
         "more": ("There are more: --page {page}", "还有更多：--page {page}"),
@@ -68,6 +66,7 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "occurred": ("Happened", "发生于"),
         "created_at": ("Stored", "保存于"),
         "superseded_by": ("Superseded by", "被取代于"),
+        "reason": ("Deleted because", "删除原因"),
         "metadata": ("Metadata", "元数据"),
     }
 )
