@@ -54,6 +54,27 @@ def test_text_and_query_come_from_stdin() -> None:
     assert "UTF-8" in run("store", "-", input=b"\xff\xfe", code=1).stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("store", "caf\udce9"),
+        ("store", "x", "--tags", "caf\udce9"),
+        ("store", "x", "--entity", "caf\udce9"),
+        ("store", "x", "--metadata", "k=caf\udce9"),
+        ("find", "caf\udce9"),
+        ("list", "--since", "caf\udce9"),
+        ("get", "caf\udce9"),
+        ("update", "0" * 32, "--content", "caf\udce9"),
+        ("delete", "--entity", "caf\udce9", "--yes"),
+        ("revive", "caf\udce9"),
+    ],
+)
+def test_an_argument_in_another_encoding_is_refused_in_words(arguments: tuple[str, ...]) -> None:
+    """Python passes the byte E9 on as half of a surrogate pair, which no request to a daemon can carry."""
+    refused = run(*arguments, code=1)
+    assert refused.stderr.endswith("caf?' is not UTF-8.\nConvert it first, with iconv for example.\n")
+
+
 def test_storing_twice_joins_and_storing_what_was_deleted_needs_revive() -> None:
     one = store("once")
     assert "Already known" in run("store", "once").stdout
@@ -197,6 +218,16 @@ def test_backups_go_where_they_are_told(home: Home, tmp_path: Path) -> None:
     run("restore", str(tmp_path / "missing.db"), code=1)
 
 
+@pytest.mark.parametrize("content", [b"# A page\n" * 200, b"", b"SQLite format 3\0" + b"\1" * 5000])
+def test_what_is_no_backup_is_not_restored_and_another_is_asked_for(tmp_path: Path, content: bytes) -> None:
+    one = store("kept")
+    (tmp_path / "page.md").write_bytes(content)
+    refused = run("restore", str(tmp_path / "page.md"), code=1).stderr
+    assert refused.startswith(f"{tmp_path / 'page.md'} can't be used: ")
+    assert refused.endswith("\nUse another backup.\n")
+    assert run_json("list")["memories"][0]["id"] == one
+
+
 def test_seeding_twice_changes_nothing_and_bad_lines_are_named(tmp_path: Path) -> None:
     assert run("seed").stdout.startswith("12 stored, 0 already known")
     assert run_json("seed")["merged"] == 12
@@ -211,6 +242,9 @@ def test_seeding_twice_changes_nothing_and_bad_lines_are_named(tmp_path: Path) -
 
 def test_messages_are_chinese_for_people_who_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    one = store("gone")
+    run("delete", one, "--yes")
+    assert "加 --revive 可恢复" in run("store", "gone", code=1).stderr
     assert "已保存" in run("store", "x").stdout
     assert "没有找到" in run("find", "nothing of the kind", "--type", "bug").stdout
     monkeypatch.setenv("LC_ALL", "en_US.UTF-8")
