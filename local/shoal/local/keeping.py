@@ -46,6 +46,8 @@ async def check_backup(path: Path) -> None:
             found = await database.check(quick=False)
             if not found and not await database.query("select 1 from sqlite_schema where name = 'record'"):
                 found = ["it is not a database of shoal"]
+    except DatabaseCorrupt as error:
+        found = [str(error.details.get("finding", error.message))]
     finally:
         # A reader may not remove what it had to make.
         for file in ours:
