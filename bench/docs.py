@@ -19,8 +19,8 @@ _CLI_HEAD: Final = """# Commands
 Written by `python -m bench.docs` from the commands' own help. `shoal COMMAND --help` shows the same.
 
 The commands use the daemon when one runs, else they open the database themselves. Exit codes: 0 done, 1 refused or
-failed (the reason and what to do about it are on stderr; with `--json` as JSON), 2 a wrong way to call. Messages are
-Chinese where LANG begins with `zh`.
+failed (the reason and what to do about it are on stderr; with `--json` as JSON), 2 a wrong way to call. What was done
+is told in Chinese where LANG begins with `zh`; help, and why something failed, in English.
 
 """
 
