@@ -125,7 +125,8 @@ def main(once: bool) -> None:
         url = f"http://127.0.0.1:{info['port']}/mcp"
         asyncio.run(show(url, {"Authorization": f"Bearer {info['token']}"}, console))
         if not once:
-            console.print(f"Serving {home} at {url}. Stop with Ctrl-C.")
+            console.print(f"Serving at {url}. Stop with Ctrl-C.")
+            console.print(f"This memory: {SHOAL} --home {home} list", soft_wrap=True)
             daemon.wait()
     except KeyboardInterrupt:
         console.print("Stopping.")
