@@ -107,7 +107,10 @@ class HostRule:
         hosts = headers.getlist("host")
         host = hosts[0].lower() if len(hosts) == 1 else ""
         if not any(_matches(host, allowed) for allowed in self.hosts):
-            raise HostNotAllowed("The Host header names another server.", "Use an address that this server was given.")
+            raise HostNotAllowed(
+                "The Host header names another server.",
+                "Use an address of this server, or add the name to the allowed hosts in the settings.",
+            )
         origin = headers.get("origin")
         if origin is not None and not self._may_call(origin.lower(), host):
             raise OriginNotAllowed(
