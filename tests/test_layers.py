@@ -1,6 +1,7 @@
 """Each folder is a layer that may import only those above it; the first three do no I/O of their own."""
 
 import ast
+import re
 import subprocess
 import sys
 import zipfile
@@ -114,6 +115,20 @@ def test_schema_core_and_sync_name_nothing_that_does_io_or_knows_the_time():
 )
 def test_the_look_for_io_and_clocks_sees_through_other_names(code: str):
     assert any(forbidden(node) for node in ast.walk(ast.parse(code)))
+
+
+def test_only_the_shared_statements_write_memories():
+    """All writes go through `apply`: elsewhere only the mark that a vector is wanted may be cleared."""
+    writing = re.compile(
+        r"(insert|replace|update|delete)( or \w+)?( into| from)? (record|cell|label|content_fts|label_fts)\b.*"
+    )
+    found = {
+        (path.relative_to(ROOT).as_posix(), match[0])
+        for _, path, _ in PARSED
+        for match in writing.finditer(path.read_text())
+        if path != ROOT / "schema" / "shoal" / "schema" / "sql.py"
+    }
+    assert found == {("core/shoal/core/indexing.py", "update record set want = 0")}
 
 
 def test_the_namespace_package_has_no_init_of_its_own():
