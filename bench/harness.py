@@ -47,8 +47,11 @@ class Daemon:
     """`shoal serve` with a home of its own, ended with the block."""
 
     def __init__(self, home: Path | None = None) -> None:
-        self._temporary = tempfile.TemporaryDirectory(prefix="shoal-bench-") if home is None else None
-        self.home = home or Path(self._temporary.name)  # pyright: ignore[reportOptionalMemberAccess]
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        if home is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="shoal-bench-")
+            home = Path(self._temporary.name)
+        self.home = home
         self.port = free_port()
         self.healthy_s = 0.0
 
