@@ -262,12 +262,12 @@ async def test_no_search_in_a_large_index_reads_all_memories_or_vectors(large: t
 
         connection.exec_trace = note
         try:
-            index._search(connection, matrix[0].tobytes(), 10, Filter(("main",)))  # pyright: ignore
+            index._search(connection, matrix[0].tobytes(), 10, Filter(("main",)))
         finally:
             connection.exec_trace = None
         return [plan(connection, sql, params) for sql, params in texts if sql.lstrip().startswith("select")]
 
-    plans = await index._database.read(watched)  # pyright: ignore
+    plans = await index._database.read(watched)
     assert len(plans) == 3
     for steps in plans:
         assert "SCAN" not in steps.replace("SCAN j VIRTUAL TABLE", ""), steps
