@@ -372,6 +372,10 @@ class TestReadOnly:
             await ApswDatabase.open(path, read_only=True)
         assert files(path) == []
 
+    async def test_a_name_that_is_not_utf8_is_named(self, tmp_path: Path):
+        with pytest.raises(StorageError, match="not UTF-8"):
+            await ApswDatabase.open(tmp_path / "\udcff.db")
+
     async def test_a_folder_that_is_missing_is_named(self, path: Path):
         with pytest.raises(StorageError, match=r"missing/shoal\.db"):
             await ApswDatabase.open(path.parent / "missing" / "shoal.db")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shoal.local.home import DaemonRecord, Home, alive, read_record, remove_record, write_record
-from shoal.schema.errors import DatabaseReadOnly
+from shoal.schema.errors import DatabaseReadOnly, InvalidSettings
 
 RECORD = DaemonRecord(1234, "127.0.0.1", 8377, "secret", "0.1.0", "/x/shoal.db", "person")
 
@@ -56,6 +56,12 @@ def test_a_process_that_has_ended_is_not_alive() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     assert not alive(ended.pid)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "/tmp/\udcff", "~nobody-of-this-name/x"])
+def test_what_cannot_name_a_folder_is_refused(name: str) -> None:
+    with pytest.raises(InvalidSettings, match="SHOAL_HOME"):
+        Home.locate({"SHOAL_HOME": name})
 
 
 def test_a_home_that_cannot_be_made_says_so(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 from tests.local.processes import Processes, free_port
@@ -74,6 +75,27 @@ def test_a_note_of_a_dead_process_or_of_a_port_where_another_program_answers_is_
         assert ask_health(replace(record, pid=os.getpid())) is None
         assert ask_health(replace(record, token="other")) is None
         assert ask_health(record) is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"host": "a\r\nb"},
+        {"host": "a b"},
+        {"host": "字" * 80},
+        {"host": ""},
+        {"port": -5},
+        {"port": 10**9},
+        {"token": "字\n"},
+        {"pid": 0},
+        {"pid": 10**30},
+    ],
+)
+def test_a_note_that_names_no_place_there_can_be_is_stale(home: Home, change: dict[str, Any]) -> None:
+    home.ensure()
+    record = DaemonRecord(os.getpid(), "127.0.0.1", free_port(), "t", "0.1.0", str(home.database), "shim")
+    write_record(home, replace(record, **change))
+    assert find_daemon(home) is None
 
 
 def test_a_newer_daemon_and_an_older_one_that_a_person_started_stay(home: Home) -> None:

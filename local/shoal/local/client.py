@@ -46,10 +46,11 @@ class OutcomeUnknown(Exception):
 
 def connect(record: DaemonRecord, timeout_s: float) -> http.client.HTTPConnection:
     """Open a connection to the daemon. Raises NotSent."""
-    connection = http.client.HTTPConnection(record.host, record.port, timeout=timeout_s)
     try:
+        connection = http.client.HTTPConnection(record.host, record.port, timeout=timeout_s)
         connection.connect()
-    except OSError as error:
+    except (OSError, ValueError, OverflowError, http.client.InvalidURL) as error:
+        # All but the first: the note names no host or port that there can be.
         raise NotSent(str(error)) from error
     return connection
 

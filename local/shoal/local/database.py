@@ -56,7 +56,7 @@ class ApswDatabase:
         try:
             connection = open_checked(path, writes=writes, busy_timeout_ms=busy_timeout_ms)
             file = OpenedFile(path)
-        except (apsw.Error, OSError) as error:
+        except (apsw.Error, OSError, UnicodeEncodeError) as error:
             raise translate(error, path) from error
         writer = Writer(connection, path, file) if writes else None
         if writer is None:

@@ -19,6 +19,7 @@ from shoal.local.database import ApswDatabase
 from shoal.local.embedding import choose
 from shoal.local.home import DaemonRecord, Home, alive, read_record
 from shoal.local.keeping import newest_backup
+from shoal.local.lock import is_held
 from shoal.local.settings import NO_MODEL, Loaded, load, masked
 from shoal.schema.errors import InvalidSettings, ModelUnavailable, ShoalError, StorageError
 from shoal.schema.limits import PASSAGES_MAX
@@ -169,7 +170,8 @@ def _daemon(home: Home) -> Finding:
             return trouble
         message = f"{record.url}, process {record.pid}, started by a {health.started_by}, serves {health.database}"
         return Finding(Level.OK, "daemon", message, "", {"url": record.url, "pid": record.pid})
-    if alive(record.pid):
+    # Another program may have got the number of a daemon that was killed: nobody must be told to end that one.
+    if alive(record.pid) and is_held(home.daemon_lock):
         return Finding(
             Level.ERROR,
             "daemon",

@@ -13,10 +13,12 @@ from typing import Final, Literal, Self
 
 import platformdirs
 
-from shoal.schema.errors import DatabaseReadOnly
+from shoal.schema.errors import DatabaseReadOnly, InvalidSettings
 
 PRIVATE_DIR: Final = 0o700
 PRIVATE_FILE: Final = 0o600
+NAME_SHOWN_CHARS: Final = 100
+"""How much of a folder's name an error repeats."""
 
 StartedBy = Literal["person", "shim"]
 
@@ -29,9 +31,20 @@ class Home:
 
     @classmethod
     def locate(cls, environ: Mapping[str, str]) -> Self:
-        """Return the home that SHOAL_HOME names, or the user's data folder of the platform."""
+        """Return the home that SHOAL_HOME names, or the user's data folder of the platform.
+
+        Raises InvalidSettings for what can't be the name of a folder.
+        """
         named = environ.get("SHOAL_HOME")
-        root = Path(named).expanduser() if named else Path(platformdirs.user_data_dir("shoal", appauthor=False))
+        try:
+            root = Path(named).expanduser() if named else Path(platformdirs.user_data_dir("shoal", appauthor=False))
+            str(root).encode()  # SQLite knows only names in UTF-8.
+            root.is_dir()
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise InvalidSettings(
+                f"SHOAL_HOME can't be {str(named)[:NAME_SHOWN_CHARS]!a}: {reason}.", "Set it to a folder of yours."
+            ) from error
         return cls(root.absolute())
 
     @property

@@ -43,6 +43,17 @@ def hold_daemon_lock(path: Path, running: Callable[[], str | None]) -> Iterator[
         lock.release()
 
 
+def is_held(path: Path) -> bool:
+    """Whether a living process holds a lock. What a killed one left behind is held by nobody."""
+    if not path.exists():
+        return False
+    try:
+        with FileLock(path, timeout=0, mode=PRIVATE_FILE):
+            return False
+    except Timeout:
+        return True
+
+
 @contextmanager
 def hold_start_lock(path: Path, wait_s: float) -> Iterator[None]:
     """Be the one process that starts a daemon; the others wait here. Raises DaemonUnreachable after wait_s."""

@@ -16,8 +16,19 @@ FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 class PrivateFile(RotatingFileHandler):
     """A log that only its owner may read, whatever the folder it lies in allows."""
 
+    _told = False
+
     def _open(self) -> TextIOWrapper:
         return open(self.baseFilename, "a", encoding=self.encoding, opener=private)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say once that a full disk takes no log; logging's own way is a traceback for each request."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._told:
+            self._told = True
+            sys.stderr.write(f"The log {self.baseFilename} can't be written: {error.strerror or error}.\n")
 
 
 def set_up_logs(home: Home, level: str, to_stderr: bool) -> None:

@@ -35,6 +35,8 @@ def translate(error: Exception, path: Path, system_errno: int = 0) -> Exception:
             return full(path)
         case apsw.CorruptError() | apsw.NotADBError() | apsw.FormatError():
             return corrupt(path, str(error))
+        case UnicodeEncodeError():
+            return StorageError(f"The database's name {str(path)!a} is not UTF-8.", "Choose another with SHOAL_DB.")
         case apsw.IOError() | apsw.NoMemError() | apsw.PermissionsError() | apsw.CantOpenError() | OSError():
             return StorageError(
                 f"The database {path} can't be used: {error}.",
