@@ -6,9 +6,9 @@ For each size: a new home, that many memories, all embedded; then stores, search
 and again, and four clients that store and search at once.
 """
 
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,21 +57,15 @@ def searching(client: Client, questions: list[str]) -> list[Callable[[], Any]]:
 
 def mixed(daemon: Daemon, new: list[Note], asked: list[Note]) -> list[float]:
     """Return the seconds of calls by CLIENTS clients at once, each storing and searching in turn."""
-    seconds: list[float] = []
 
-    def work(number: int) -> None:
+    def work(number: int) -> list[float]:
         client = daemon.client()
         stores = storing(client, new[number::CLIENTS])
         searches = searching(client, [n.question for n in asked[number::CLIENTS]])
-        calls = [call for pair in zip(stores, searches, strict=False) for call in pair]
-        seconds.extend(timed(calls))
+        return timed([call for pair in zip(stores, searches, strict=False) for call in pair])
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(CLIENTS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return seconds
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        return [second for seconds in clients.map(work, range(CLIENTS)) for second in seconds]
 
 
 def measure(size: int) -> dict[str, dict[str, float]]:
