@@ -355,6 +355,39 @@ async def test_a_time_in_the_query_prefers_that_time_and_is_told(rig: Rig):
 
 
 @pytest.mark.parametrize(
+    "query",
+    [
+        "yesterday",
+        "What happened yesterday?",
+        "what did we do yesterday",
+        "show me what I stored yesterday",
+        "what's planned for yesterday",
+        "昨天",
+        "昨天发生了什么？",
+        "昨天做了什么",
+        "我昨天都忙了些什么事情",
+        "昨天有什么安排",
+        "总结一下昨天的工作",
+    ],
+)
+async def test_a_question_that_names_a_time_and_no_subject_is_answered_by_that_time(rig: Rig, query):
+    """Its other words stand in memories of any time, and in their meaning."""
+    await rig.store("Deploys happen on Fridays, as we planned: what we do and show at work", occurred_at="2026-09-21")
+    await rig.store("发生了什么都做记录，安排工作的事情", occurred_at="2026-09-19")
+    ours = [(await rig.store(text, occurred_at="2026-09-20")).id for text in ("Lunch with Marco", "和供应商开会")]
+    await rig.embed_all()
+    results = (await ask(rig, query, min_score=0.8)).results
+    assert {found.id for found in results} == set(ours)
+
+
+@pytest.mark.parametrize("query", ["what did we decide yesterday", "昨天决定了什么", "Marco yesterday"])
+async def test_a_question_with_a_subject_only_prefers_its_time(rig: Rig, query):
+    one = await rig.store("We decided with Marco for NATS. 我们决定用它。", occurred_at="2026-09-10")
+    await rig.store("Rain all day", occurred_at="2026-09-20")
+    assert (await ask(rig, query)).results[0].id == one.id
+
+
+@pytest.mark.parametrize(
     ("query", "told"),
     [
         ("lunch since 2020", "2020-01-01T00:00:00Z and later"),

@@ -283,6 +283,16 @@ def test_a_query_of_nothing_but_a_time_finds_what_happened_then():
     assert results[1].score < results[0].score
 
 
+def test_a_query_without_a_subject_takes_its_time_before_any_likeness_and_is_answered_by_it():
+    inside = a_memory(1, similarity=-0.1, occurred_ms=NOW - 50 * MS_PER_DAY)
+    alike = a_memory(2, similarity=0.4, occurred_ms=NOW)
+    then = {"since_ms": NOW - 51 * MS_PER_DAY, "until_ms": NOW - 49 * MS_PER_DAY, "only_time": True}
+    assert order([alike, inside], a_query(0, **then)) == [1, 2]
+    assert scores([alike, inside], a_query(0, **then))[1] == pytest.approx(1)
+    verbatim = replace(alike, verbatim=True)
+    assert order([inside, verbatim], a_query(0, **then)) == [2, 1]
+
+
 def test_a_future_memory_is_no_fresher_than_one_of_now():
     results = rank([a_memory(1, occurred_ms=NOW), a_memory(2, occurred_ms=NOW + 9 * MS_PER_DAY)], a_query())
     assert {result.explanation.recency for result in results} == {1.05}
@@ -363,6 +373,7 @@ def test_every_weight_moves_some_score(name):
         (
             moves(turns, a_query(6, calibration=None)),
             moves([a_memory(1, similarity=0.3)], a_query(0)),
+            moves(turns, a_query(0, since_ms=NOW - MS_PER_DAY, only_time=True)),
             moves([a_memory(1, {0: 1.0}, verbatim=True), a_memory(2, {0: 1.0})], a_query()),
         )
     )

@@ -10,6 +10,7 @@ from typing import Final, cast
 from shoal.core.caller import Caller, Scope
 from shoal.core.candidates import VectorHits, by_vectors, by_words, evidence, rows_of
 from shoal.core.cells import compact_json
+from shoal.core.characters import fold
 from shoal.core.context import Context, bounded
 from shoal.core.criteria import filter_of
 from shoal.core.passages import iter_passages, snippet
@@ -17,6 +18,7 @@ from shoal.core.protocols import Filter, Role, Row
 from shoal.core.ranking import Query, Ranked, rank, shortlist
 from shoal.core.reading import NEWEST, edges_of
 from shoal.core.rows import STATE_NAMES, WHOLE, json_list, page_of_rows
+from shoal.core.stopwords import names_nothing
 from shoal.core.text import match_terms, normalise, terms
 from shoal.core.times import TimeMention, TimeRange, find, iso
 from shoal.core.times.calendar import END_MS, MIN_MS
@@ -46,7 +48,7 @@ class _Search:
 
     text: str
     words: str
-    """The text without the time that it names."""
+    """The text without the time that it names; empty where the rest names no subject ('what did we do')."""
     mention: TimeMention | None
     now_ms: int
 
@@ -78,6 +80,7 @@ async def search(
         calibration=None if context.embedder is None else context.embedder.calibration,
         since_ms=None if within is None else within.since_ms,
         until_ms=None if within is None else within.until_ms,
+        only_time=not found.words,
     )
     rids = dict.fromkeys((*shortlist(known, query), *words.in_time))
     candidates = await rows_of(context, list(rids), known, where, found.text)
@@ -104,7 +107,9 @@ def _understand(context: Context, request: FindRequest, caller: Caller, text: st
     mention = find(text, now, caller.zone(request.time_zone))
     if mention is not None:
         notes.append(Note(code=NoteCode.TIME, message=f"{mention.text!r} prefers {_span(mention.range)}."))
-    return _Search(text, text if mention is None else mention.rest, mention, now)
+    if mention is None:
+        return _Search(text, text, None, now)
+    return _Search(text, "" if names_nothing(fold(mention.rest).lower()) else mention.rest, mention, now)
 
 
 def _span(span: TimeRange) -> str:

@@ -61,6 +61,10 @@ class Weights:
     time: float = 0.2
     """Added inside the time that the query names: as much as a third of its words."""
 
+    only_time: float = 0.9
+    """The same where the query names nothing else ('what did we do yesterday'): more than any chance likeness, less
+    than `verbatim`."""
+
     verbatim: float = 1.0
     """Added when the content is the query's text: it comes first, also before a neighbour that quotes it."""
 
@@ -89,7 +93,7 @@ UNCALIBRATED_ANSWER: Final = 0.5
 """How surely vectors of a model that nobody measured answer: neither for nor against."""
 
 TIME_ANSWER: Final = 0.3
-"""How surely lying in the time that the query names answers it, whatever else it asks."""
+"""How surely lying in the time that the query names answers it, whatever else it asks; fully where it asks no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,9 @@ class Query:
 
     until_ms: int | None = None
     """Exclusive."""
+
+    only_time: bool = False
+    """Whether the query names a time and no subject."""
 
 
 class TermHit(NamedTuple):
@@ -243,10 +250,11 @@ def rank(candidates: Sequence[Candidate], query: Query, weights: Weights = DEFAU
     own = [weights.lexical * said + weights.vector * near for said, near in zip(lexical, vector, strict=True)]
     relevance = _with_conversation(candidates, own, weights.conversation)
     in_time = [_in_time(candidate, query) for candidate in candidates]
+    time = weights.only_time if query.only_time else weights.time
     answered = max(
         terms.trust * max(lexical),
         _vector_answer(found, query.calibration, weights.vector_span),
-        TIME_ANSWER * any(in_time),
+        (1.0 if query.only_time else TIME_ANSWER) * any(in_time),
         float(any(candidate.verbatim for candidate in candidates)),
     )
     answered = min(1.0, answered)  # shares add up to 1 give or take a rounding
@@ -259,7 +267,7 @@ def rank(candidates: Sequence[Candidate], query: Query, weights: Weights = DEFAU
             similarity=candidate.evidence.similarity,
             vector=vector[i],
             own=own[i],
-            relevance=relevance[i] + weights.time * in_time[i] + weights.verbatim * candidate.verbatim,
+            relevance=relevance[i] + time * in_time[i] + weights.verbatim * candidate.verbatim,
             in_time=in_time[i],
             verbatim=candidate.verbatim,
             strength=1 + weights.strength * candidate.strength,

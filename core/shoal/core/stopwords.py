@@ -3,6 +3,7 @@
 The index keeps them, so a query made of nothing else still finds.
 """
 
+import re
 from typing import Final
 
 _ENGLISH: Final = """
@@ -31,6 +32,34 @@ CHINESE_CHARACTERS: Final = frozenset(
     "的了吗呢吧啊呀嘛么是在有和与或及就都也还又很被把给让向从到对于而且但我你他她它这那哪谁您们着过之其"
 )
 """Particles, pronouns and prepositions; a bigram of two of them (们的, 了吗) is a border between words."""
+
+_ENGLISH_ANYTHING: Final = """
+anything everything something thing things news plan plans planned scheduled
+happen happened happening happens occurred occur go went gone going work worked working talk talked talking discuss
+discussed say said learn learned learnt store stored save saved remember remembered record recorded memory memories
+note notes noted list show tell give summary summarise summarize recap overview
+"""
+_CHINESE_ANYTHING: Final = """
+发生 安排 计划 事情 情况 事 聊 说 谈 讨论 做 干 忙 工作 学 记 记录 记住 记忆 笔记 存 保存 总结 回顾 列出
+些 啥 咱 要 会 能 里 内 过 儿 呢 哈 天
+"""
+_ANYTHING: Final = frozenset(_ENGLISH_ANYTHING.split())
+"""What questions for whatever there is say besides function words: what happened, what did we do, show my notes."""
+
+_CHINESE_ASKING: Final = re.compile(
+    "|".join(sorted((*CHINESE, *_CHINESE_ANYTHING.split()), key=len, reverse=True))
+    + f"|[{''.join(sorted(CHINESE_CHARACTERS))}]"
+)
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+def names_nothing(question: str) -> bool:
+    """Whether a question, in lower case and without the time that it names, asks for whatever there is.
+
+    'what happened', 'what did we do', 做了什么 and '' do; 'what did we decide' names a subject.
+    """
+    words = _WORD.findall(_CHINESE_ASKING.sub(" ", question))
+    return all(word in ENGLISH or word in _ANYTHING for word in words)
 
 
 def is_stop_word(term: str) -> bool:

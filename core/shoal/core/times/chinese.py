@@ -266,12 +266,14 @@ _CALENDAR_UNITS: Final = (
     Rule(_words("(?P<season>[春夏秋冬])[天季]"), _season, Inside.NEVER),
     Rule(_words(f"{_ANY_YEAR}?第_(?P<quarter>[一二三四1-4])_季度"), _quarter),
 )
+_INSIDE: Final = "(?:[以之]?内|里(?!程))"
+"""里程碑 is a milestone."""
 _DISTANCES: Final = (
     Rule(_words(f"{_NOT_NUMERAL}{_AMOUNT}_[以之]?前"), _ago, is_day=True),
     Rule(_words(f"{_NOT_NUMERAL}{_AMOUNT}_[以之]?后"), _ahead, Inside.NEVER, is_day=True),
-    Rule(_words(f"(?:最近|过去|(?<![附最接])近|这|(?<![以之目当提])前)的?_{_AMOUNT}(?:_[以之]?内)?"), _past),
+    Rule(_words(f"(?:最近|过去|(?<![附最接])近|这|(?<![以之目当提])前)的?_{_AMOUNT}(?:_{_INSIDE})?"), _past),
     Rule(_words(f"{_NOT_NUMERAL}{_AMOUNT}_[以之]?内"), _past, Inside.NEVER),
-    Rule(_words(f"(?:未来|接下来)的?_{_AMOUNT}_内?"), _coming),
+    Rule(_words(f"(?:未来|接下来)的?_{_AMOUNT}(?:_{_INSIDE})?"), _coming),
     Rule(_words("前几天|前些天|前些日子"), a_few_days_ago),
     Rule(_words("前阵子|前段时间|前一阵"), a_few_weeks_ago),
     Rule(_words("最近(?!的)|近来|近期|近日"), recently),
