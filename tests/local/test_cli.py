@@ -123,6 +123,22 @@ def test_a_delete_asks_shows_and_can_be_taken_back(monkeypatch: pytest.MonkeyPat
     assert two in run("revive", two, code=1).stderr
 
 
+@pytest.mark.parametrize("command", ["delete", "purge"])
+def test_what_would_go_is_shown_in_words(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """Live, archived, trashed, long and of many lines: nobody knows a memory by its id."""
+    kept = [store(text, "--tags", "old") for text in ("short", "两行\n内容", "long " * 100)]
+    run("update", kept[0], "--archive")
+    if command == "purge":
+        run("delete", kept[1], "--yes")
+    lines = run(command, *kept, "--dry-run").stdout.splitlines()
+    assert set(lines[1:-1]) == {
+        f"{kept[0]}  short", f"{kept[1]}  两行 内容", f"{kept[2]}  {('long ' * 100)[:79]}…",
+    }  # fmt: skip
+    monkeypatch.setattr("shoal.local.cli.removing._can_ask", lambda: True)
+    assert f"{kept[0]}  short" in run(command, *kept, input="n\n").stderr
+    assert set(run_json(command, *kept, "--dry-run")["ids"]) == set(kept)
+
+
 def test_why_a_memory_was_deleted_is_shown_until_an_update_revives_it() -> None:
     one = store("once")
     run("delete", one, "--yes", "--reason", "it was wrong")

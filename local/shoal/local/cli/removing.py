@@ -14,10 +14,12 @@ from shoal.local.cli.output import as_json, json_option, print_json, print_notes
 from shoal.local.cli.run import with_memory
 from shoal.local.cli.words import say
 from shoal.schema.errors import ConfirmationRequired, NotFound
-from shoal.schema.models import DeleteAnswer, DeleteRequest, DeleteStatus
+from shoal.schema.models import DeleteAnswer, DeleteRequest, DeleteStatus, GetRequest
 
 SHOWN_MAX: Final = 20
-"""Ids that a question lists; the count says how many more there are."""
+"""Memories that a question lists; the count says how many more there are."""
+SHOWN_CHARS: Final = 80
+"""Characters of each."""
 
 
 @click.command("delete")
@@ -113,7 +115,12 @@ def _remove(options: Options, fields: dict[str, Any], yes: bool, dry_run: bool) 
     async def work(memory: Backend) -> DeleteAnswer:
         if not yes or dry_run:
             preview = await memory.delete(validate(DeleteRequest, {**fields, "dry_run": True}))
-            if dry_run or preview.status is DeleteStatus.NOT_FOUND or not _agreed(preview, fields["purge"]):
+            if preview.status is DeleteStatus.NOT_FOUND or (dry_run and as_json()):
+                return preview
+            if not dry_run:
+                _require_someone_to_ask(preview)
+            click.echo(await _preview(memory, preview, fields["purge"]), err=not dry_run)
+            if dry_run or not _agreed(preview, fields["purge"]):
                 return preview
         return await memory.delete(validate(DeleteRequest, {**fields, "confirm": True}))
 
@@ -123,19 +130,19 @@ def _remove(options: Options, fields: dict[str, Any], yes: bool, dry_run: bool) 
     if as_json():
         print_json(answer)
         return
-    if dry_run:
-        click.echo(_preview(answer, fields["purge"]))
     click.echo(say(answer.status.value, count=len(answer.ids), until=(answer.restorable_until or "")[:10]))
     print_notes(answer.notes)
 
 
-def _agreed(preview: DeleteAnswer, purge: bool) -> bool:
-    """Whether the person agrees. Raises ConfirmationRequired where nobody can be asked."""
+def _require_someone_to_ask(preview: DeleteAnswer) -> None:
+    """Raise ConfirmationRequired where nobody can be asked."""
     if not _can_ask():
         raise ConfirmationRequired(
             f"This would remove {len(preview.ids)} memories.", "Add --yes, or run it on a terminal."
         )
-    click.echo(_preview(preview, purge), err=True)
+
+
+def _agreed(preview: DeleteAnswer, purge: bool) -> bool:
     return click.confirm(say("confirm_purge" if purge else "confirm_delete", count=len(preview.ids)), err=True)
 
 
@@ -143,8 +150,17 @@ def _can_ask() -> bool:
     return sys.stdin.isatty()
 
 
-def _preview(answer: DeleteAnswer, purge: bool) -> str:
-    shown = [say("would_purge" if purge else "would_delete"), *answer.ids[:SHOWN_MAX]]
-    if len(answer.ids) > SHOWN_MAX:
+async def _preview(memory: Backend, preview: DeleteAnswer, purge: bool) -> str:
+    """Return what would go in words: nobody knows a memory by its id."""
+    ids = preview.ids[:SHOWN_MAX]
+    found = await memory.get(GetRequest(ids=ids, space="*"))
+    shown = [say("would_purge" if purge else "would_delete")]
+    shown += [f"{one.id}  {_beginning(one.content)}" for one in found.memories]
+    if len(preview.ids) > SHOWN_MAX:
         shown.append("...")
     return "\n".join(shown)
+
+
+def _beginning(content: str) -> str:
+    line = " ".join(content.split())
+    return line if len(line) <= SHOWN_CHARS else line[: SHOWN_CHARS - 1] + "…"
