@@ -77,6 +77,13 @@ async def test_a_later_edit_beats_what_came_from_a_clock_ahead_of_ours(rig: Rig)
     assert (await rig.one(one.id)).type == "decision"
 
 
+async def test_the_clock_passes_what_was_received_even_where_it_is_dropped(rig: Rig):
+    one = await rig.store("a fact")
+    await rig.purge(one.id)
+    await rig.apply(cell(one.id, "tag:late", 1, NOW + DAY, 1))
+    assert rig.value("select v / 65536 from meta where k = 'clock'") == NOW + DAY
+
+
 async def test_a_clock_that_goes_back_does_not_lose_edits(rig: Rig):
     one = await rig.store("a fact")
     rig.clock.now -= DAY
@@ -153,6 +160,29 @@ async def test_a_pulled_cell_that_loses_leaves_the_dirty_mark(rig: Rig):
     one = await rig.store("a fact", tags="a")
     await rig.apply(cell(one.id, "tag:a", 1, NOW - 5, 0))
     assert rig.rows("select value, dirty from cell") == [(1, 1)]
+
+
+async def test_each_life_is_marked_for_the_next_push_and_a_pulled_one_is_not(rig: Rig):
+    one = await rig.store("a fact")
+    for act, dirty in (
+        (lambda: rig.purge(one.id), 1),
+        (lambda: rig.store("a fact", revive=True), 1),
+        (lambda: rig.apply(cell(one.id, INIT, 4, NOW + 1, None)), 0),
+    ):
+        rig.connection.execute("update record set dirty = ?", (1 - dirty,))
+        await act()
+        assert rig.rows("select dirty from record") == [(dirty,)]
+
+
+async def test_a_purge_of_what_is_not_there_writes_nothing(rig: Rig):
+    purged = await rig.store("a fact")
+    await rig.purge(purged.id)
+    hidden = memory_id("main", "only a tag so far")
+    await rig.apply(cell(hidden, "tag:x", 1, NOW, 1))
+    before = rig.written()
+    for record in (purged.id, hidden, "ab" * 16):
+        await rig.apply(local(record, "main", INIT, None, Mode.PURGE))
+    assert rig.written() == before
 
 
 async def test_the_edge_marks_nothing_dirty(rig: Rig):

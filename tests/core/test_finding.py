@@ -165,7 +165,9 @@ async def filled() -> Rig:
     rig = await opened()
     await rig.store_all(
         [
-            StoreItem(content="deploy one", type="bug", tags="proj:x,red", entities=["Ann"], occurred_at="2026-01-10"),
+            StoreItem(
+                content="deploy one", type="bug", tags="proj:x,proj:z,red", entities=["Ann"], occurred_at="2026-01-10"
+            ),
             StoreItem(content="deploy two", type="error", tags="proj:y,red,blue", occurred_at="2026-02-10"),
             StoreItem(content="deploy three", type="runbook", tags="projx", entities=["Ann Lee"]),
             StoreItem(content="deploy four", type="note", tags="标签", conversation_id="c1", position=0),

@@ -300,6 +300,27 @@ async def test_a_step_that_fails_under_a_new_model_skips_nothing():
     assert len(new.index._rows) == 10
 
 
+async def test_a_step_that_fails_beside_one_that_works_skips_nothing():
+    class Choosy(Embeddings):
+        refused = "memory 9"
+
+        async def embed(self, texts, role):
+            if self.refused in texts:
+                await asyncio.sleep(0.01)
+                raise ModelUnavailable("It dislikes this text.", "Try another.")
+            return await super().embed(texts, role)
+
+    connection = apsw.Connection(":memory:")
+    old = await opened(connection=connection, embedder="old@1")
+    await old.store_all([StoreItem(content=f"memory {n}") for n in range(10)])
+    await old.embed_all()
+    new = await opened(connection=connection, embedder=Choosy("new@1"))
+    await asyncio.gather(*(new.memory.embed_pending(4) for _ in range(2)), return_exceptions=True)
+    new.embedder.refused = ""
+    await new.embed_all()
+    assert len(new.index._rows) == 10
+
+
 async def test_memories_stored_while_vectors_are_made_anew_get_theirs_too():
     connection = apsw.Connection(":memory:")
     old = await opened(connection=connection, embedder="old@1")

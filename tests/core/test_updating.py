@@ -59,6 +59,13 @@ async def test_a_removed_tag_is_found_no_more_and_can_come_back(rig: Rig):
     assert await rig.by_words("alpha") == [one.id]
 
 
+async def test_a_memory_is_found_by_the_words_of_its_new_type_and_no_more_of_its_old(rig: Rig):
+    one = await rig.store("a fact", type="architecture")
+    await rig.update(one.id, type="hypothesis")
+    assert await rig.by_words("hypothesis") == [one.id]
+    assert await rig.by_words("architecture") == []
+
+
 async def test_in_and_out_of_the_archive(rig: Rig):
     one = await rig.store("a fact")
     await rig.update(one.id, archived=True)
