@@ -256,6 +256,16 @@ def test_seeding_twice_changes_nothing_and_bad_lines_are_named(tmp_path: Path) -
     run("seed", str(tmp_path / "missing"), code=1)
 
 
+def test_a_seed_file_of_another_kind_fails_in_a_few_lines(tmp_path: Path) -> None:
+    file = tmp_path / "README.md"
+    file.write_text("words\n" * 500)
+    failed = run("seed", str(file), code=1)
+    assert failed.stdout.startswith("0 stored, 0 already known, 500 skipped")
+    assert "490 more lines" in failed.stderr
+    assert len(failed.stderr.splitlines()) == 11
+    assert len(json.loads(run("seed", str(file), "--json", code=1).stdout)["warnings"]) == 500
+
+
 def test_messages_are_chinese_for_people_who_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     one = store("gone")

@@ -3,12 +3,16 @@
 import asyncio
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import click
 
 from shoal.local.cli.group import Options
 from shoal.local.cli.output import as_json, json_option, print_json, progress, size
 from shoal.local.cli.words import say
+
+WARNINGS_SHOWN: Final = 10
+"""Lines of a seed file that are named; a file of another kind would fill the screen."""
 
 
 @click.command("backup")
@@ -84,7 +88,7 @@ def seed_command(options: Options, file: str | None) -> None:
     """Store the memories of a JSON Lines FILE; without one a dozen examples in English and Chinese.
 
     A line is {"type", "content", "entities", "occurredAt", "attachmentUri", "tags"}, of which content must be there.
-    Lines that can't be used are skipped and named. Seeding twice changes nothing.
+    Lines that can't be used are skipped and named; the code is 1 when none could. Seeding twice changes nothing.
 
     \b
     Examples:
@@ -117,11 +121,15 @@ def seed_command(options: Options, file: str | None) -> None:
         return counts
 
     counts = with_memory(loaded, work)
-    for warning in seed.warnings:
+    for warning in seed.warnings[:WARNINGS_SHOWN]:
         click.echo(warning, err=True)
+    if len(seed.warnings) > WARNINGS_SHOWN:
+        click.echo(say("more_skipped", count=len(seed.warnings) - WARNINGS_SHOWN), err=True)
     if as_json():
         print_json({**{status.value: counts[status] for status in StoreStatus}, "warnings": seed.warnings})
     else:
         skipped = len(seed.warnings) + counts[StoreStatus.WAS_FORGOTTEN]
         created, merged = counts[StoreStatus.CREATED], counts[StoreStatus.MERGED] + counts[StoreStatus.REVIVED]
         click.echo(say("seeded", created=created, merged=merged, skipped=skipped))
+    if seed.warnings and not counts.total():
+        raise SystemExit(1)

@@ -33,6 +33,7 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "{created} stored, {merged} already known, {skipped} skipped.",
             "新增 {created} 条，已有 {merged} 条，跳过 {skipped} 条。",
         ),
+        "more_skipped": ("{count} more lines were skipped.", "另有 {count} 行被跳过。"),
         "backed_up": ("Backed up to {path} ({size}), checked.", "已备份到 {path}（{size}），校验无误。"),
         "restored": ("Restored {path}.", "已还原 {path}。"),
         "kept_aside": ("The database from before is now {path}.", "原数据库已另存为 {path}。"),
