@@ -62,9 +62,8 @@ async def test_what_was_stored_comes_back_whole(rig: Rig):
     assert (memory.tags, memory.sources) == (["C++", "proj:x"], ["chat"])
     assert memory.entities == ["Alice Wong", "部署"]
     assert memory.occurred_at.startswith("2026-03-01T02:00:00")
-    assert (memory.created_at, memory.updated_at) == ("2026-09-21T14:13:20Z",) * 2 or memory.created_at.startswith(
-        "2026-09-21T14:13:20"
-    )
+    assert memory.created_at == memory.updated_at
+    assert memory.created_at.startswith("2026-09-21T14:13:20")
     assert (memory.state, memory.space, memory.superseded_by) == ("live", "main", None)
 
 
@@ -260,17 +259,11 @@ async def test_what_cannot_be_used_is_refused_and_nothing_written(rig: Rig, fiel
 async def test_items_and_content_exclude_each_other(rig: Rig):
     for fields in ({"items": []}, {"items": [StoreItem(content="a")], "tags": "x"}):
         with pytest.raises(InvalidInput):
-            await rig.memory.store(_request(**fields), Caller())
+            await rig.memory.store(StoreRequest(**fields), Caller())
     with pytest.raises(TooMany):
         await rig.store_all([StoreItem(content=str(n)) for n in range(BATCH_MAX + 1)])
     with pytest.raises(InvalidInput):
-        await rig.memory.store(_request(), Caller())
-
-
-def _request(**fields):
-    from shoal.schema.models import StoreRequest
-
-    return StoreRequest(**fields)
+        await rig.memory.store(StoreRequest(), Caller())
 
 
 @pytest.mark.parametrize(
@@ -359,9 +352,6 @@ async def test_metadata_of_any_json_comes_back_equal(metadata):
     one = await rig.store("a fact", metadata=metadata)
     kept = {key: value for key, value in metadata.items() if value is not None}
     assert (await rig.one(one.id)).metadata == kept
-    assert repr(sorted((await rig.one(one.id)).metadata.items(), key=str)) == repr(
-        sorted(kept.items(), key=str)
-    ) or any(isinstance(value, float | dict | list) for value in kept.values())
 
 
 @pytest.mark.parametrize("depth", [10, 200, 900, 1100, 4000])
