@@ -1,3 +1,4 @@
+import asyncio
 from pathlib import Path
 
 import apsw
@@ -51,6 +52,23 @@ async def test_a_second_delete_finds_nothing(rig: Rig):
     answer = await rig.delete(one.id)
     assert (answer.status, answer.ids) == ("not_found", [])
     assert rig.written() == before
+
+
+@pytest.mark.parametrize("purge", [False, True])
+async def test_of_two_at_once_only_the_first_is_told_that_a_memory_went(rig: Rig, purge):
+    one = await rig.store("a fact")
+    answers = await asyncio.gather(*(rig.delete(one.id, purge=purge) for _ in range(3)))
+    done = "purged" if purge else "deleted"
+    assert sorted((answer.status, answer.ids) for answer in answers) == sorted(
+        [(done, [one.id]), ("not_found", []), ("not_found", [])]
+    )
+
+
+async def test_of_two_at_once_only_the_first_is_told_that_a_memory_came_back(rig: Rig):
+    one = await rig.store("a fact")
+    await rig.delete(one.id)
+    answers = await asyncio.gather(*(rig.memory.revive([one.id], ALL) for _ in range(2)))
+    assert sorted((answer.ids, answer.not_found) for answer in answers) == [([], [one.id]), ([one.id], [])]
 
 
 async def test_a_memory_comes_back_as_it_was(rig: Rig):

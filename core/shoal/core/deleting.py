@@ -1,9 +1,9 @@
 """Three ways out: the trash (delete), nothing left but a hash and a rank (purge), and back (revive)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
-from shoal.core.apply import apply
+from shoal.core.apply import Prior, apply
 from shoal.core.caller import Caller, Scope
 from shoal.core.cells import INIT, Cell, local
 from shoal.core.context import Context, ids_of
@@ -49,15 +49,17 @@ async def delete(context: Context, request: DeleteRequest, caller: Caller) -> De
     if request.dry_run or not request.confirm:
         return DeleteAnswer(status=DeleteStatus.CANCELLED, ids=ids, notes=notes)
     if request.purge:
-        await purge(context, rows)
-        return DeleteAnswer(status=DeleteStatus.PURGED, ids=ids, notes=notes)
+        ids = await purge(context, rows)
+        return DeleteAnswer(status=DeleteStatus.PURGED if ids else DeleteStatus.NOT_FOUND, ids=ids, notes=notes)
     now = context.clock()
     cells = [
         local(one, space, field, value, Mode.EDIT)
         for one, space in _keys(rows)
         for field, value in (("trash", now), ("reason", reason))
     ]
-    await _apply_pages(context, cells, now)
+    ids = _reached(rows, await _apply_pages(context, cells, now), _LIVING)
+    if not ids:
+        return DeleteAnswer(status=DeleteStatus.NOT_FOUND, ids=[], notes=notes)
     until = iso(now + context.trash_days * MS_PER_DAY)
     return DeleteAnswer(status=DeleteStatus.DELETED, ids=ids, restorable_until=until, notes=notes)
 
@@ -96,10 +98,13 @@ async def _by_criteria(
     return rows[:BATCH_MAX]
 
 
-async def purge(context: Context, rows: Sequence[Row]) -> None:
-    """Erase memories for good. Rows need {rid, id, space}; vectors of each go at once, here or at the next drain."""
-    now = context.clock()
-    await _apply_pages(context, [local(one, space, INIT, None, Mode.PURGE) for one, space in _keys(rows)], now)
+async def purge(context: Context, rows: Sequence[Row]) -> list[str]:
+    """Erase memories for good and return the ids of those that were there. Rows need {id, space}.
+
+    Their vectors go when the indexer next runs (`Indexer.erase_purged`).
+    """
+    cells = [local(one, space, INIT, None, Mode.PURGE) for one, space in _keys(rows)]
+    return _reached(rows, await _apply_pages(context, cells, context.clock()), ANY_STATE)
 
 
 async def revive(context: Context, ids: Sequence[str], caller: Caller) -> ReviveAnswer:
@@ -108,8 +113,7 @@ async def revive(context: Context, ids: Sequence[str], caller: Caller) -> Revive
     wanted = ids_of(None, list(ids))
     rows = await by_ids(context, wanted, caller.readable_by_id(None), (State.TRASHED,))
     cells = [local(one, space, "trash", None, Mode.RESTORE) for one, space in _keys(rows)]
-    await _apply_pages(context, cells, context.clock())
-    back = [one for one, _ in _keys(rows)]
+    back = _reached(rows, await _apply_pages(context, cells, context.clock()), (State.TRASHED,))
     return ReviveAnswer(ids=back, not_found=[one for one in wanted if one not in back])
 
 
@@ -121,15 +125,21 @@ async def empty_trash(context: Context) -> int:
         " cross join cell c on c.rid = r.rid and c.field = 'trash' where r.state = 3 and c.value < ?1 limit ?2",
         (before, BATCH_MAX),
     )
-    if rows:
-        await purge(context, rows)
-    return len(rows)
+    return len(await purge(context, rows))
 
 
 def _keys(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return [(cast("str", row["id"]), cast("str", row["space"])) for row in rows]
 
 
-async def _apply_pages(context: Context, cells: Sequence[Cell], now_ms: int) -> None:
+async def _apply_pages(context: Context, cells: Sequence[Cell], now_ms: int) -> dict[tuple[str, str], Prior]:
+    """Return what each memory was before the batch that reached it."""
+    priors: dict[tuple[str, str], Prior] = {}
     for start in range(0, len(cells), PAGE_CELLS):
-        await apply(context.database, cells[start : start + PAGE_CELLS], context.replica, now_ms)
+        priors.update(await apply(context.database, cells[start : start + PAGE_CELLS], context.replica, now_ms))
+    return priors
+
+
+def _reached(rows: Sequence[Row], priors: Mapping[tuple[str, str], Prior], states: tuple[int, ...]) -> list[str]:
+    """Return the ids of the memories that were in one of these states when the batch came, not when they were read."""
+    return [key[0] for key in _keys(rows) if key in priors and priors[key].state in states]
