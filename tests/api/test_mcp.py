@@ -300,6 +300,14 @@ async def test_a_body_over_the_limit_or_broken_is_refused(memory: Memory) -> Non
         assert (await client.post("/mcp", json=[])).status_code == 400
 
 
+async def test_an_error_can_be_read_in_any_language(memory: Memory) -> None:
+    async with mcp_client(mcp_of(memory)) as client:
+        answer = await client.call_tool("memory_find", {"query": "x", "time": "胡说"})
+    assert answer.is_error
+    assert "'胡说'" in answer.content[0].text
+    assert "上周三" in answer.content[0].text
+
+
 async def test_a_lone_surrogate_is_refused_and_the_answer_arrives(memory: Memory) -> None:
     body = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"memory_store","arguments":%s}}'
     for arguments in ('{"content": "\\ud800"}', '{"\\ud800": 1}', '{"content": "x", "metadata": {"a": NaN}}'):

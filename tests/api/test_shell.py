@@ -11,8 +11,9 @@ from tests.api.faces import BASE, EVERYONE, LOOPBACK, TOKENS, numbered, raw
 from shoal.api.context import context_of, one_memory
 from shoal.api.gate import HostRule
 from shoal.api.messages import Language
-from shoal.api.shell import NOBODY, Shell
+from shoal.api.shell import NOBODY, Shell, error_response
 from shoal.core.service import Memory
+from shoal.schema.errors import InvalidTime
 from shoal.schema.limits import BODY_MAX_BYTES
 
 JSON = ("content-type", "application/json")
@@ -194,3 +195,12 @@ async def _served_id(memory: Memory, n: int) -> str:
     _, headers, _ = await raw(shell(memory, echo), "GET", "/x", [("x-request-id", f"id-{n}")])
     assert context_of(echo.scope).request_id == headers["x-request-id"]
     return headers["x-request-id"]
+
+
+@pytest.mark.parametrize("text", ["胡说", "naïve 🐟", "\ud83d", "\udce9\udcff", "\x00\x7f", '"\\'])
+def test_an_error_can_be_read_in_any_language_and_carries_whatever_was_refused(text: str) -> None:
+    body = bytes(error_response(InvalidTime(text, "上周三"), "1").body)
+    assert "上周三" in body.decode()
+    assert json.loads(body)["error"]["message"] == text
+    if text.isprintable() and text.isalnum():
+        assert text in body.decode()

@@ -28,7 +28,7 @@ from shoal.api.gate import Gate, HostRule
 from shoal.api.messages import Language, Line, say
 from shoal.api.profiles import DEFAULT_PROFILE, PROFILES, Profile, profile_named
 from shoal.api.registry import ToolDefinition
-from shoal.api.shell import ROUTE_KEY, Shell, error_response, internal_error, new_request_id
+from shoal.api.shell import ROUTE_KEY, Shell, error_response, internal_error, json_text, new_request_id
 from shoal.core.caller import Caller, Scope
 from shoal.core.service import Memory
 from shoal.schema.errors import MethodNotAllowed, NotFound, ShoalError
@@ -304,9 +304,8 @@ def _tool(tool: ToolDefinition, caller: Caller) -> types.Tool:
 
 
 def _refusal(error: ShoalError, context: CallContext) -> types.CallToolResult:
-    # ASCII, so that a lone surrogate in what was refused can't break the answer that says so.
     told = {**error.as_dict(), **({"request_id": context.request_id} if context.request_id else {})}
-    return types.CallToolResult(content=[types.TextContent(text=json.dumps(told, default=str))], is_error=True)
+    return types.CallToolResult(content=[types.TextContent(text=json_text(told))], is_error=True)
 
 
 def _prompt(text: str) -> types.GetPromptResult:

@@ -66,8 +66,15 @@ def new_request_id() -> str:
 def error_response(error: ShoalError, request_id: str, headers: dict[str, str] | None = None) -> Response:
     """Return an error in the one shape of all faces: {error: {code, message, mend, request_id, ...}}."""
     body = {"error": {**error.as_dict(), "request_id": request_id}}
-    # ASCII, so that a lone surrogate in what was refused can't break the answer that says so.
-    return Response(json.dumps(body, default=str), error.status, headers, "application/json")
+    return Response(json_text(body), error.status, headers, "application/json")
+
+
+def json_text(told: dict[str, Any]) -> str:
+    """Return JSON that people and models can read in any language.
+
+    Only lone surrogates are escaped, so that one in what was refused can't break the answer that says so.
+    """
+    return json.dumps(told, ensure_ascii=False, default=str).encode(errors="backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True)
