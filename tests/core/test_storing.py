@@ -35,7 +35,7 @@ from shoal.schema.limits import (
     SPACE_MAX_CHARS,
     TAGS_MAX,
 )
-from shoal.schema.models import FindRequest, GetRequest, StoreItem
+from shoal.schema.models import FindRequest, GetRequest, StoreItem, StoreRequest
 
 WHOLE = {
     "type": "bug",
