@@ -1,8 +1,10 @@
 import pytest
-from tests.core.rig import ALL, Rig, opened
+from tests.core.rig import ALL, Embeddings, Rig, opened
 
 from shoal.core.caller import Caller, Scope
+from shoal.core.protocols import ModelState, Phase
 from shoal.schema.errors import NotAllowed
+from shoal.schema.models import FindRequest, GetRequest
 
 
 async def filled(rig: Rig) -> None:
@@ -33,6 +35,27 @@ async def test_a_stranger_counts_only_their_own_space(rig: Rig):
     assert (nothing.total, nothing.by_type, nothing.spaces) == (0, {}, {})
     with pytest.raises(NotAllowed):
         await rig.memory.stats(Caller(scopes=frozenset({Scope.WRITE})))
+
+
+async def test_a_model_that_stands_in_for_another_is_told_in_every_answer():
+    class Substitute(Embeddings):
+        @property
+        def state(self) -> ModelState:
+            return ModelState(Phase.READY, "small stands in for large.")
+
+    rig = await opened(embedder=Substitute())
+    one = await rig.store("a fact")
+    await rig.embed_all()
+    read = await rig.memory.get(GetRequest(id=one.id), ALL)
+    found = await rig.memory.find(FindRequest(query="fact"), ALL)
+    for notes in (
+        one.notes,
+        read.notes,
+        found.notes,
+        await rig.memory.health(),
+        (await rig.memory.stats(ALL)).degraded,
+    ):
+        assert [(note.code, note.message) for note in notes] == [("other_model", "small stands in for large.")]
 
 
 async def test_a_backlog_and_a_missing_model_are_degraded_states(rig: Rig):

@@ -1,4 +1,5 @@
-from datetime import UTC, datetime
+import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,20 @@ from shoal.core.protocols import Statement
 from shoal.local.backend import open_backend
 from shoal.local.database import ApswDatabase
 from shoal.local.home import Home
-from shoal.local.keeping import back_up, check_backup, newest_backup, restore
+from shoal.local.keeping import SIDE_FILES, back_up, check_backup, newest_backup, restore
 from shoal.local.settings import load
-from shoal.schema.errors import DatabaseCorrupt, NotFound
+from shoal.schema.errors import DatabaseCorrupt, NotFound, StorageError
 from shoal.schema.models import GetRequest, StoreRequest
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+
+ENDED = 2**22 + 1
+"""A process id beyond Linux's greatest."""
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
 
 
 def ignore(_: float) -> None:
@@ -54,6 +63,46 @@ async def test_a_restored_database_is_another_device(home: Home, tmp_path: Path)
     before = await device(home.database)
     await restore(tmp_path / "copy.db", home.database, NOW, ignore)
     assert await device(home.database) != before
+
+
+async def test_what_a_killed_backup_left_is_removed_by_the_next_and_one_that_runs_is_not(
+    home: Home, tmp_path: Path
+) -> None:
+    await store(home, "x")
+    left = [f"copy.db.{ENDED}-0a0b0c0d.part", f"copy.db.{ENDED}-0a0b0c0d.part-journal"]
+    others = [f"copy.db.{os.getpid()}-0a0b0c0d.part", f"other.db.{ENDED}-0a0b0c0d.part", "copy.db.mine.part"]
+    for name in (*left, *others):
+        (tmp_path / name).touch()
+    await back_up(home.database, tmp_path / "copy.db", ignore)
+    assert names(tmp_path) - {home.root.name} == {"copy.db", *others}
+
+
+@pytest.mark.parametrize("renames", [1, 2, 3])
+async def test_a_restore_that_is_killed_between_two_files_leaves_no_memory_that_seems_empty(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    await store(home, "precious")
+    await back_up(home.database, tmp_path / "copy.db", ignore)
+    for suffix in SIDE_FILES:  # As after a crash.
+        home.database.with_name(f"shoal.db{suffix}").write_bytes(b"log")
+    rename, done = Path.replace, 0
+
+    def replace(path: Path, target: Path) -> Path:
+        nonlocal done
+        if path.parent == home.root and ".part" not in path.name:
+            done += 1
+            if done > renames:
+                raise KeyboardInterrupt
+        return rename(path, target)
+
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(Path, "replace", replace)
+        killed.setattr(Path, "unlink", lambda _path, missing_ok=False: None)
+        await restore(tmp_path / "copy.db", home.database, NOW, ignore)
+    with pytest.raises(StorageError, match="restore"):
+        await contents(home)
+    await restore(tmp_path / "copy.db", home.database, NOW + timedelta(seconds=1), ignore)
+    assert await contents(home) == ["precious"]
 
 
 async def test_a_backup_is_restored_where_nothing_was(home: Home, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ class ModelState:
 
     phase: Phase
     reason: str | None = None
-    """Why it is unavailable, and what to do."""
+    """Why it is unavailable, or why it stands in for another; and what to do."""
     progress: float | None = None
     """While it is being made ready: the share that is done, 0 to 1."""
 

@@ -81,6 +81,8 @@ def degraded(model: ModelStatus, left: Backlog) -> list[Note]:
                 n=left.vectors,
             )
         )
+    if model.state != Phase.UNAVAILABLE and model.reason is not None:
+        notes.append(Note(code=NoteCode.OTHER_MODEL, message=model.reason))
     if left.words:
         notes.append(Note(code=NoteCode.PARTIAL, message="The words of older memories are being indexed anew."))
     return notes

@@ -1,5 +1,6 @@
 """A copy of a live database."""
 
+import glob
 import os
 import secrets
 from collections.abc import Callable
@@ -8,8 +9,12 @@ from typing import Final
 
 import apsw
 
+from shoal.local.home import alive
+
 STEP_PAGES: Final = 2_048
 """Pages (8 MB) copied between two reports."""
+PART: Final = ".part"
+"""Ends the name of a copy that is being made; SQLite adds that of its journal."""
 
 
 def copy(source: apsw.Connection, target: Path, progress: Callable[[float], object] | None) -> None:
@@ -18,7 +23,8 @@ def copy(source: apsw.Connection, target: Path, progress: Callable[[float], obje
     One reading transaction spans the copy, so that others' writes neither enter it nor start it again.
     Raises apsw.Error, OSError.
     """
-    partial = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+    _remove_left(target)
+    partial = target.with_name(f"{target.name}.{os.getpid()}-{secrets.token_hex(4)}{PART}")
     os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     try:
         _copy_pages(source, partial, progress)
@@ -27,6 +33,14 @@ def copy(source: apsw.Connection, target: Path, progress: Callable[[float], obje
         _flush(target.parent)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _remove_left(target: Path) -> None:
+    """Remove what processes that were killed have left of copies to this target: each is a whole memory's size."""
+    for left in target.parent.glob(f"{glob.escape(target.name)}.*-*{PART}*"):
+        pid = left.name.removeprefix(f"{target.name}.").partition("-")[0]
+        if pid.isdecimal() and not alive(int(pid)):
+            left.unlink(missing_ok=True)
 
 
 def _copy_pages(source: apsw.Connection, target: Path, progress: Callable[[float], object] | None) -> None:

@@ -20,6 +20,7 @@ from shoal.local.embedding import choose
 from shoal.local.home import DaemonRecord, Home, alive, read_record
 from shoal.local.keeping import newest_backup
 from shoal.local.lock import is_held
+from shoal.local.runtime import require_whole
 from shoal.local.settings import NO_MODEL, Loaded, load, masked
 from shoal.schema.errors import InvalidSettings, ModelUnavailable, ShoalError, StorageError
 from shoal.schema.limits import PASSAGES_MAX
@@ -195,6 +196,10 @@ def _trouble(record: DaemonRecord) -> Finding | None:
 
 async def _database(loaded: Loaded) -> list[Finding]:
     path = loaded.database
+    try:
+        require_whole(path)
+    except StorageError as error:
+        return [_of(error, "database")]
     if not path.exists():
         log = path.with_name(path.name + "-wal")
         if not log.exists():

@@ -10,7 +10,7 @@ from shoal.core.migrate import migrate
 from shoal.core.protocols import Statement
 from shoal.local.database import ApswDatabase
 from shoal.local.home import PRIVATE_DIR
-from shoal.local.runtime import new_device
+from shoal.local.runtime import new_device, restoring
 from shoal.schema.errors import DatabaseCorrupt, NotFound, ShoalError
 
 SIDE_FILES: Final = ("-wal", "-shm")
@@ -63,7 +63,7 @@ async def restore(backup: Path, database: Path, now: datetime, report: Report) -
     made the backup, and two under one name would lose each other's counts. Raises NotFound, StorageError.
     """
     await check_backup(backup)
-    draft = database.with_name(f"{database.name}.restoring")
+    draft = restoring(database)
     try:
         async with await ApswDatabase.open(backup, read_only=True) as source:
             await source.backup(draft, report)
@@ -79,10 +79,13 @@ async def restore(backup: Path, database: Path, now: datetime, report: Report) -
 
 
 def _set_aside(database: Path, now: datetime) -> Path | None:
-    """Rename the database with its side files; nothing is deleted."""
+    """Rename the database with its side files; nothing is deleted.
+
+    The database first: its log without it is refused at the next start, it without its log would seem whole.
+    """
     aside = database.with_name(f"{database.name}.before-{now:%Y%m%d-%H%M%S}")
     moved = False
-    for suffix in (*SIDE_FILES, ""):
+    for suffix in ("", *SIDE_FILES):
         old = database.with_name(database.name + suffix)
         if old.exists():
             old.replace(aside.with_name(aside.name + suffix))

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.core.caller import Caller
@@ -14,7 +15,7 @@ from shoal.local.database import ApswDatabase
 from shoal.local.embedding import FastembedEmbedder, open_embedder
 from shoal.local.settings import NO_MODEL, Loaded
 from shoal.local.zone import machine_zone
-from shoal.schema.errors import DatabaseForeign, DatabaseReadOnly, ModelUnavailable
+from shoal.schema.errors import DatabaseForeign, DatabaseReadOnly, ModelUnavailable, StorageError
 from shoal.schema.ontology import Ontology
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ async def open_runtime(
     `model_progress` hears how far the conversion of the default model is, 0..1, in another thread.
     """
     make_folder(loaded)
+    require_whole(loaded.database)
     async with await ApswDatabase.open(loaded.database) as database:
         await _require_ours(database)
         await migrate(database)
@@ -103,6 +105,20 @@ def make_folder(loaded: Loaded) -> None:
             f"The database's folder {folder} can't be made: {error.strerror or error}.",
             "Choose another with SHOAL_DB or --db.",
         ) from error
+
+
+def restoring(database: Path) -> Path:
+    """Return where `shoal restore` makes the database ready before it takes the old one's place."""
+    return database.with_name(f"{database.name}.restoring")
+
+
+def require_whole(database: Path) -> None:
+    """Raise StorageError where a restore was cut off between the old database and the new: not for an empty one."""
+    if restoring(database).exists() and not database.exists():
+        raise StorageError(
+            f"A restore was cut off, so {database} is missing; the old one lies beside it, with a date in its name.",
+            "Run it again: shoal restore FILE.",
+        )
 
 
 async def _require_ours(database: ApswDatabase) -> None:

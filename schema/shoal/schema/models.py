@@ -36,6 +36,8 @@ class NoteCode(StrEnum):
 
     LEXICAL_ONLY = "lexical_only"
     """No model: words were searched, meanings were not."""
+    OTHER_MODEL = "other_model"
+    """The model that the settings name can't be used; another one makes the vectors."""
     PENDING = "pending"
     """Some memories have no vector yet and are found by their words only."""
     PARTIAL = "partial"

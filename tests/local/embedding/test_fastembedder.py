@@ -137,6 +137,16 @@ async def test_states_run_from_unloaded_over_loading_to_ready(tmp_path: Path):
     embedder.close()
 
 
+async def test_a_model_that_stands_in_for_another_says_so_in_every_state(tmp_path: Path):
+    embedder = open_embedder("no-such-model", None, tmp_path)
+    for phase in (Phase.UNLOADED, Phase.READY):
+        assert embedder.state.phase is phase
+        assert embedder.state.reason is not None
+        assert "'no-such-model'" in embedder.state.reason
+        await embedder.prepare()
+    embedder.close()
+
+
 async def test_a_broken_file_of_the_right_size_is_mended_while_loading(wheel_weights: Path, tmp_path: Path):
     folder = ensure_model(wheel_weights, tmp_path)
     graph = folder / "model.onnx"

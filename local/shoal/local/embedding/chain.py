@@ -73,6 +73,14 @@ class Choice:
     skipped: tuple[Skipped, ...] = ()
 
     @property
+    def stands_in(self) -> str | None:
+        """Why this isn't the model that was asked for, or None when it is."""
+        reasons = [step.reason for step in self.skipped if step.source in (Source.DIRECTORY, Source.NAMED)]
+        return (
+            f"{self.descriptor.name} stands in for the model of the settings: {' '.join(reasons)}" if reasons else None
+        )
+
+    @property
     def current_revision(self) -> str:
         """The revision by what lies on the disk now. It changes once: when a hub model arrives."""
         if self.revision is not None:

@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -81,7 +82,10 @@ class FastembedEmbedder:
     @property
     def state(self) -> ModelState:
         """Where the model stands now."""
-        return self._state
+        stands_in = self.choice.stands_in
+        if stands_in is None or self._state.phase is Phase.UNAVAILABLE:
+            return self._state
+        return replace(self._state, reason=stands_in)
 
     async def prepare(self) -> None:
         """Load the model now, and convert or download it first. Raises ModelError."""
