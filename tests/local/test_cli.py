@@ -102,7 +102,8 @@ def test_an_update_changes_tags_or_supersedes_the_text() -> None:
     (memory,) = run_json("get", one)["memories"]
     assert sorted(memory["tags"]) == ["b", "c"]
     newer = run_json("update", one, "--content", "second text")["superseded_by"]
-    assert newer in run("get", one, "--history").stdout
+    shown = run("get", one, "--history").stdout
+    assert f"{newer}  second text" in shown
     run("update", newer, "--archive")
     assert run_json("get", newer)["memories"][0]["state"] == "archived"
     assert run_json("list", "--archived")["memories"]

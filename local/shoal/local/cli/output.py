@@ -21,6 +21,8 @@ PIPE_WIDTH: Final = 120
 """Columns where stdout is no terminal."""
 PROGRESS_AFTER_S: Final = 2.0
 """Shorter work shows no bar: it would only flicker."""
+BEGINNING_CHARS: Final = 80
+"""Characters by which a person knows a memory again."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,6 +61,12 @@ def print_notes(notes: Iterable[Note]) -> None:
     """Print an answer's notes to stderr, so that piped results stay clean."""
     for note in notes:
         click.echo(say("note", message=note.message), err=True)
+
+
+def beginning(content: str) -> str:
+    """Return how a content begins, on one line."""
+    line = " ".join(content.split())
+    return line if len(line) <= BEGINNING_CHARS else line[: BEGINNING_CHARS - 1] + "…"
 
 
 def size(count: int) -> str:

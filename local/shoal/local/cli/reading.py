@@ -1,19 +1,21 @@
 """`shoal find`, `shoal get` and `shoal list`."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from shoal.api.arguments import validate
+from shoal.local.backend import Backend
 from shoal.local.cli.criteria import criteria, filter_options, spaces, spaces_option, text_or_stdin
 from shoal.local.cli.group import Options
 from shoal.local.cli.memories import given
-from shoal.local.cli.output import as_json, console, json_option, print_json, print_notes
+from shoal.local.cli.output import as_json, beginning, console, json_option, print_json, print_notes
 from shoal.local.cli.run import with_memory
 from shoal.local.cli.words import say
 from shoal.schema.errors import NotFound
-from shoal.schema.limits import FIND_DEFAULT, PAGE_DEFAULT
-from shoal.schema.models import FindRequest, Found, GetRequest, MemoryOut, StateName
+from shoal.schema.limits import BATCH_MAX, FIND_DEFAULT, PAGE_DEFAULT
+from shoal.schema.models import FindRequest, Found, GetAnswer, GetRequest, MemoryOut, StateName
 
 
 @click.command("find")
@@ -88,14 +90,23 @@ def get_command(options: Options, ids: tuple[str, ...], edges: bool, history: bo
     request = validate(
         GetRequest, given(ids=list(ids), with_edges=edges, with_history=history, space=spaces(space) or "*")
     )
-    answer = with_memory(options.load(), lambda memory: memory.get(request))
+
+    async def work(memory: Backend) -> tuple[GetAnswer, dict[str, str]]:
+        answer = await memory.get(request)
+        versions = list(dict.fromkeys(one for found in answer.memories for one in found.history or ()))[:BATCH_MAX]
+        if as_json() or not versions:
+            return answer, {}
+        texts = await memory.get(GetRequest(ids=versions, space="*"))
+        return answer, {one.id: beginning(one.content) for one in texts.memories}
+
+    answer, texts = with_memory(options.load(), work)
     if not answer.memories:
         raise NotFound(f"No memory has the id {', '.join(ids)}.", "`shoal find` and `shoal list` show ids.")
     if as_json():
         print_json(answer)
         return
     for memory in answer.memories:
-        _print_memory(memory)
+        _print_memory(memory, texts)
     print_notes(answer.notes)
 
 
@@ -194,7 +205,8 @@ def _print_list(memories: list[MemoryOut]) -> None:
     console().print(table)
 
 
-def _print_memory(memory: MemoryOut) -> None:
+def _print_memory(memory: MemoryOut, texts: Mapping[str, str]) -> None:
+    """Print a memory; `texts` has the beginnings of its versions by id."""
     from rich.table import Table
     from rich.text import Text
 
@@ -218,7 +230,7 @@ def _print_memory(memory: MemoryOut) -> None:
     for edge in memory.edges or ():
         table.add_row(edge.relation, Text(f"{edge.source} -> {edge.target}"))
     for version in memory.history or ():
-        table.add_row("*" if version == memory.id else "", Text(version))
+        table.add_row("*" if version == memory.id else "", Text(f"{version}  {texts.get(version, '')}".rstrip()))
     out = console()
     out.print(table)
     click.echo(memory.content + "\n")

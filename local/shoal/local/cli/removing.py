@@ -10,7 +10,7 @@ from shoal.local.backend import Backend
 from shoal.local.cli.criteria import criteria, filter_options, spaces, spaces_option
 from shoal.local.cli.group import Options
 from shoal.local.cli.memories import given
-from shoal.local.cli.output import as_json, json_option, print_json, print_notes
+from shoal.local.cli.output import as_json, beginning, json_option, print_json, print_notes
 from shoal.local.cli.run import with_memory
 from shoal.local.cli.words import say
 from shoal.schema.errors import ConfirmationRequired, NotFound
@@ -18,8 +18,6 @@ from shoal.schema.models import DeleteAnswer, DeleteRequest, DeleteStatus, GetRe
 
 SHOWN_MAX: Final = 20
 """Memories that a question lists; the count says how many more there are."""
-SHOWN_CHARS: Final = 80
-"""Characters of each."""
 
 
 @click.command("delete")
@@ -155,12 +153,7 @@ async def _preview(memory: Backend, preview: DeleteAnswer, purge: bool) -> str:
     ids = preview.ids[:SHOWN_MAX]
     found = await memory.get(GetRequest(ids=ids, space="*"))
     shown = [say("would_purge" if purge else "would_delete")]
-    shown += [f"{one.id}  {_beginning(one.content)}" for one in found.memories]
+    shown += [f"{one.id}  {beginning(one.content)}" for one in found.memories]
     if len(preview.ids) > SHOWN_MAX:
         shown.append("...")
     return "\n".join(shown)
-
-
-def _beginning(content: str) -> str:
-    line = " ".join(content.split())
-    return line if len(line) <= SHOWN_CHARS else line[: SHOWN_CHARS - 1] + "…"
