@@ -226,6 +226,22 @@ async def test_filters_select_alike_for_newest_words_and_meaning(filled: Rig, fi
     assert names == set(expected.split())
 
 
+async def test_a_type_that_another_replica_added_is_found_as_the_observation_it_counts_as(rig: Rig):
+    foreign = "ab" * 16
+    init = {"class": "memory", "content": "foreign fact", "type": "theirs", "occurred_at": NOW, "created_at": NOW}
+    await rig.apply(cell(foreign, "init", 1, NOW, init))
+    await rig.store("another fact", type="bug")
+    await rig.store("a third fact", type="decision")
+    assert [(one.type, one.kind) for one in await rig.find("foreign", n_results=1)] == [("theirs", "episodic")]
+    for query in ("", "fact"):
+        assert {one.type for one in await rig.find(query, kind="episodic")} == {"theirs", "bug"}
+        assert {one.type for one in await rig.find(query, type="observation")} == {"theirs"}
+        assert {one.type for one in await rig.find(query, type=["observation", "decision"])} == {"theirs", "decision"}
+        assert await rig.find(query, type="observation", kind="semantic") == []
+    with pytest.raises(UnknownType):
+        await rig.find("fact", type="theirs")
+
+
 async def test_a_match_that_passes_the_filter_is_found_behind_ten_thousand_that_do_not():
     rig = await opened(embedder=None)
     for start in range(0, 10_000, 500):

@@ -1,6 +1,5 @@
 """From a caller's criteria to a filter: names to types, expressions to times, words to spaces."""
 
-from collections.abc import Sequence
 from typing import Final, cast
 
 from shoal.core.caller import Caller
@@ -12,6 +11,7 @@ from shoal.schema import tags as tag_rules
 from shoal.schema.errors import InvalidTag, InvalidTime
 from shoal.schema.limits import CONVERSATION_MAX_CHARS, ENTITY_MAX_CHARS
 from shoal.schema.models import Criteria, Spaces, Tags
+from shoal.schema.ontology import FOREIGN_BASE
 
 # The distinct spaces, one index look-up each: `select distinct` would read every memory.
 _SPACES: Final = """
@@ -35,10 +35,12 @@ async def filter_of(
     context: Context, criteria: Criteria, caller: Caller, archived: bool = False, trashed: bool = False
 ) -> Filter:
     """Return what the criteria select of what the caller may read. Raises InvalidInput, NotAllowed."""
+    types, left_out = _types(context, criteria)
     times = _time_range(criteria, context.clock(), caller.zone(criteria.time_zone))
     return Filter(
         spaces=await spaces_of(context, criteria.space, caller),
-        types=_types(context, criteria),
+        types=types,
+        types_left_out=left_out,
         tags=_tags(criteria.tags),
         tags_all=criteria.tags_mode == "all",
         entity=None if criteria.entity is None else clean(criteria.entity, "entity", ENTITY_MAX_CHARS),
@@ -53,16 +55,21 @@ async def filter_of(
     )
 
 
-def _types(context: Context, criteria: Criteria) -> tuple[str, ...] | None:
-    """Return the types meant by `type` and `kind`; both given, those that are in both."""
+def _types(context: Context, criteria: Criteria) -> tuple[tuple[str, ...] | None, bool]:
+    """Return the types meant by `type` and `kind`; both given, those that are in both.
+
+    The second says whether they are those to leave out: so foreign types are found where FOREIGN_BASE is meant.
+    """
     if criteria.type is None and criteria.kind is None:
-        return None
-    of_kind = None if criteria.kind is None else context.ontology.types_of_kind(criteria.kind)
-    if criteria.type is None:
-        return of_kind
-    words: Sequence[str] = [criteria.type] if isinstance(criteria.type, str) else criteria.type
-    named = tuple(dict.fromkeys(name for word in words for name in context.ontology.types_of(word)))
-    return named if of_kind is None else tuple(name for name in named if name in of_kind)
+        return None, False
+    ontology = context.ontology
+    words = [criteria.type] if isinstance(criteria.type, str) else criteria.type
+    named = ontology.names() if words is None else {name for word in words for name in ontology.types_of(word)}
+    of_kind = ontology.names() if criteria.kind is None else ontology.types_of_kind(criteria.kind)
+    meant = tuple(name for name in ontology.names() if name in named and name in of_kind)
+    if FOREIGN_BASE in meant:
+        return tuple(name for name in ontology.names() if name not in meant), True
+    return meant, False
 
 
 def _tags(tags: Tags | None) -> tuple[str, ...]:

@@ -29,11 +29,12 @@ def condition(where: Filter, alias: str, space: str | None = None) -> tuple[str,
     if space is not None:
         parts.append(f"{alias}.space = {space}")
     spaces = where.spaces if space is None else None
-    for column, values in ((f"{alias}.space", spaces), (f"{alias}.type", where.types)):
-        if values is not None and len(values) == 1:
-            add(f"{column} = ?", values[0])
-        elif values is not None:
-            add(f"{column} in (select value from json_each(?))", compact_json(values))
+    if spaces is not None:
+        add(*_one_of(f"{alias}.space", spaces))
+    if where.types is not None and where.types_left_out:
+        add(f"{alias}.type not in (select value from json_each(?))", compact_json(where.types))
+    elif where.types is not None:
+        add(*_one_of(f"{alias}.type", where.types))
     if where.tags:
         every = f" group by c.rid having count(distinct w.key) = {len(where.tags)}" if where.tags_all else ""
         add(f"{alias}.rid in ({_SET}{every})", compact_json([_bounds(f"tag:{tag}") for tag in where.tags]))
@@ -47,6 +48,13 @@ def condition(where: Filter, alias: str, space: str | None = None) -> tuple[str,
     if where.until_ms is not None:
         add(f"{alias}.{time} < ?", where.until_ms)
     return " and ".join(parts), tuple(params)
+
+
+def _one_of(column: str, values: tuple[str, ...]) -> tuple[str, str]:
+    """Return a condition and its parameter; for one value that by which an index keeps its order."""
+    if len(values) == 1:
+        return f"{column} = ?", values[0]
+    return f"{column} in (select value from json_each(?))", compact_json(values)
 
 
 def _bounds(field: str) -> tuple[str, str]:

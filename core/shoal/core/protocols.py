@@ -47,6 +47,8 @@ class Filter:
     spaces: tuple[str, ...]
     types: tuple[str, ...] | None = None
     """None = every type; a kind is given as its types."""
+    types_left_out: bool = False
+    """Whether `types` are those that may not be returned, so that types which nobody here knows may be."""
     tags: tuple[str, ...] = ()
     """`ns:*` stands for every tag of a namespace."""
     tags_all: bool = False

@@ -100,6 +100,8 @@ SYNONYMS: Final[Mapping[str, str]] = MappingProxyType(
 """Other tools' words, and kinds, to types."""
 
 DEFAULT_TYPE: Final = "note"
+FOREIGN_BASE: Final = "observation"
+"""The base type as which types count that another replica's user added, or this one's has taken out again."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 """As `resolve` spells a caller's word: another name could never be used."""
 
@@ -149,12 +151,12 @@ class Ontology:
         return tuple(self._types)
 
     def info(self, name: str) -> TypeInfo:
-        """Return what is known of a type; a type that another replica's user added counts as an observation."""
+        """Return what is known of a type; a foreign one counts as FOREIGN_BASE."""
         known = self._types.get(name)
         if known is not None:
             return known
-        base = BASE_TYPES["observation"]
-        return TypeInfo(name, "observation", base.kind, base.retention_days)
+        base = BASE_TYPES[FOREIGN_BASE]
+        return TypeInfo(name, FOREIGN_BASE, base.kind, base.retention_days)
 
     def resolve(self, name: str | None) -> TypeInfo:
         """Return the type for a caller's word: a type, a kind, or another tool's word; None means `note`.
