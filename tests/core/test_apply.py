@@ -91,6 +91,20 @@ async def test_a_clock_that_goes_back_does_not_lose_edits(rig: Rig):
     assert (await rig.one(one.id)).type == "bug"
 
 
+@pytest.mark.parametrize("ahead", [253_402_300_799_000, 2**53 - 1])
+async def test_a_clock_that_was_thousands_of_years_ahead_does_not_lose_later_edits(rig: Rig, ahead: int):
+    rig.clock.now = ahead
+    one = await rig.store("one", tags="ahead")
+    rig.clock.now = NOW
+    for number in range(5):
+        await rig.update(one.id, importance=number / 4, tags=str(number))
+        memory = await rig.one(one.id)
+        assert (memory.importance, memory.tags) == (number / 4, [str(number)])
+    stamps = [hlc for (hlc,) in rig.rows("select hlc from cell union all select hlc from record")]
+    assert len(set(stamps)) == len(stamps)
+    assert all(stamp[:19].isdecimal() for stamp in stamps)
+
+
 async def test_the_clock_is_never_seen_as_a_number_over_2_to_the_53(rig: Rig):
     await rig.store("a fact")
     assert rig.value("select v > 9007199254740991 from meta where k = 'clock'") == 1

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from tests.core.rig import ALL, DAY, Rig, cell, opened
+from tests.core.rig import ALL, DAY, NOW, Rig, cell, opened
 
 from shoal.core.caller import Caller, Scope
 from shoal.core.text import prepare
@@ -128,6 +128,16 @@ async def test_more_than_a_call_may_delete_is_said(rig: Rig):
     assert (len(answer.ids), [note.code for note in answer.notes]) == (500, ["partial"])
     assert rig.value("select count(*) from record where state = 3") == 500
     assert rig.value("select count(*) from cell where field = 'reason'") == 500
+
+
+async def test_what_was_deleted_while_the_clock_was_years_behind_keeps_its_days(rig: Rig):
+    one = await rig.store("one")
+    rig.clock.now = 946_684_800_000  # A battery is flat: 2000 until the network is there.
+    await rig.delete(one.id)
+    rig.clock.now = NOW + DAY
+    assert await rig.memory.empty_trash() == 0
+    rig.clock.now = NOW + 31 * DAY
+    assert await rig.memory.empty_trash() == 1
 
 
 async def test_the_time_of_the_trash_is_the_latest_delete(rig: Rig):

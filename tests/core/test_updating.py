@@ -22,6 +22,18 @@ STRANGER = Caller(spaces=("team",))
 # In place
 
 
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0, 2.0])
+async def test_every_importance_within_the_range_is_kept(rig: Rig, value: float):
+    stored = await rig.store("stored with it", importance=value)
+    changed = await rig.store("given it later")
+    await rig.update(changed.id, importance=value)
+    for one in (stored, changed):
+        assert (await rig.one(one.id)).importance == value
+        await rig.update(one.id, importance=1.5)
+        await rig.update(one.id, importance=value)
+        assert (await rig.one(one.id)).importance == value
+
+
 async def test_every_part_can_be_changed(rig: Rig):
     one = await rig.store("a fact", tags="a,b", metadata={"x": 1, "y": 2})
     rig.clock.now += 1000

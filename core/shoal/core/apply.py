@@ -13,6 +13,9 @@ from shoal.core.text import prepare
 from shoal.schema import sql
 from shoal.schema.sql import Mode, State
 
+CLOCK_MAX_MS: Final = 2**46
+"""A stamp is milliseconds * 65536 in 63 bits. A clock beyond this (the year 4199) is broken; past 2^47 the stamps
+would overflow to inexact numbers, equal ones among them, and later writes would be lost for ever."""
 STATEMENT_MAX_BYTES: Final = 1_000_000
 """JSON of one statement's text: D1 takes values of 2 MB, and prepared Chinese text is about 3.7 times its length."""
 
@@ -72,6 +75,7 @@ def _prior(row: Row) -> Prior:
 async def statements(cells: Sequence[Cell], replica: Replica, now_ms: int) -> list[Statement]:
     """Return the batch: only the statements that these cells can need."""
     body = cells_json(cells)
+    now_ms = min(now_ms, CLOCK_MAX_MS)
     writing = (body, now_ms, replica.device, int(replica.dirty))
     inits = [cell for cell in cells if cell.field == INIT]
     merged = any(cell.rank is not None for cell in cells)

@@ -122,7 +122,9 @@ async def empty_trash(context: Context) -> int:
     before = context.clock() - context.trash_days * MS_PER_DAY
     rows = await context.database.query(
         "select r.rid, lower(hex(r.id)) as id, r.space from record r indexed by record_trash"
-        " cross join cell c on c.rid = r.rid and c.field = 'trash' where r.state = 3 and c.value < ?1 limit ?2",
+        " cross join cell c on c.rid = r.rid and c.field = 'trash'"
+        # The stamp as well: it never goes back, where a clock that was years behind dated the delete.
+        " where r.state = 3 and max(c.value, cast(substr(c.hlc, 1, 19) as integer) / 65536) < ?1 limit ?2",
         (before, BATCH_MAX),
     )
     return len(await purge(context, rows))

@@ -122,13 +122,16 @@ where j.value->>2 <> 'init' and (j.value->>3 is not null or (
   and case j.value->>6 when 'restore' then m.state = 3 when 'revive' then m.state > 0 else m.state in (1, 2) end
   and case j.value->>2 when 'type' then m.type when 'occurred_at' then m.occurred_at else coalesce(
       (select x.value from cell x where x.rid = m.rid and x.field = j.value->>2 and x.rank = m.rank),
-      case j.value->>5 when 0 then 0 end)
+      case when j.value->>5 = 0 and j.value->>2 <> 'importance' then 0 end)
     end is not j.value->>5))
 on conflict (rid, field) do update set
   rank = excluded.rank, hlc = excluded.hlc, value = excluded.value, seq = excluded.seq, dirty = excluded.dirty
 where (excluded.rank, excluded.hlc) > (cell.rank, cell.hlc)
 """
-"""Merge all other cells. A local one is written only where it changes something; an absent flag counts as 0."""
+"""Merge all other cells. A local one is written only where it changes something; an absent flag counts as 0.
+
+Importance is no flag: none means 1.
+"""
 
 ERASE_CELLS: Final = f"""
 delete from cell where (rid, field) in (
