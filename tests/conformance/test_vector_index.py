@@ -12,7 +12,8 @@ from shoal.schema.sql import State
 
 from .conftest import DIM
 
-EVERYTHING = Filter(None)
+SPACES = ("main", "other", "crowd", "mine")
+EVERYTHING = Filter(SPACES)
 HASH = b"0123456789abcdef"
 PART_ROWS = 1_000
 
@@ -128,9 +129,9 @@ async def test_passages_of_one_memory_are_found_one_by_one(indexed: tuple[Databa
         (Filter(("other",)), [2]),
         (Filter(("main", "other")), [1, 2, 3, 5]),
         (Filter(()), []),
-        (Filter(None, types=("bug",)), [3]),
-        (Filter(None, since_ms=2, until_ms=5), [2, 3]),
-        (Filter(None, archived=True), [1, 2, 3, 4, 5]),
+        (Filter(SPACES, types=("bug",)), [3]),
+        (Filter(SPACES, since_ms=2, until_ms=5), [2, 3]),
+        (Filter(SPACES, archived=True), [1, 2, 3, 4, 5]),
     ],
     ids=["space", "other space", "two spaces", "no space", "type", "time", "archived"],
 )

@@ -17,7 +17,8 @@ from shoal.schema.limits import PASSAGES_MAX
 
 DIM = 384
 MODEL = "test/1"
-EVERYTHING = Filter(None)
+SPACES = ("main", "few")
+EVERYTHING = Filter(SPACES)
 HASH = b"0123456789abcdef"
 Matrix = NDArray[np.float32]
 
@@ -87,10 +88,10 @@ class TestRecall:
         passing = {
             EVERYTHING: every,
             Filter(("main",)): every[every % 100 != 0],
-            Filter(None, types=("rare",)): every[every % 10 == 0],
+            Filter(SPACES, types=("rare",)): every[every % 10 == 0],
             Filter(("few",)): every[every % 100 == 0],
-            Filter(None, since_ms=9_500): every[every >= 9_500],
-            Filter(None, since_ms=9_995): every[every >= 9_995],
+            Filter(SPACES, since_ms=9_500): every[every >= 9_500],
+            Filter(SPACES, since_ms=9_995): every[every >= 9_995],
             Filter(("nowhere",)): every[:0],
         }
         for where, rids in passing.items():

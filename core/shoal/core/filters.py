@@ -26,11 +26,10 @@ def condition(where: Filter, alias: str, space: str | None = None) -> tuple[str,
         parts.append(sql)
         params.append(value)
 
-    if space is not None:
+    if space is None:
+        add(*_one_of(f"{alias}.space", where.spaces))
+    else:
         parts.append(f"{alias}.space = {space}")
-    spaces = where.spaces if space is None else None
-    if spaces is not None:
-        add(*_one_of(f"{alias}.space", spaces))
     if where.types is not None and where.types_left_out:
         add(f"{alias}.type not in (select value from json_each(?))", compact_json(where.types))
     elif where.types is not None:
