@@ -57,6 +57,20 @@ async def test_a_backup_puts_back_what_was_there_and_the_newer_file_is_kept(home
     assert not list(home.root.glob("*.restoring*"))
 
 
+async def test_two_restores_within_a_second_keep_both_databases_from_before(home: Home, tmp_path: Path) -> None:
+    await store(home, "first")
+    await back_up(home.database, tmp_path / "copy.db", ignore)
+    await store(home, "second")
+    asides = [await restore(tmp_path / "copy.db", home.database, NOW, ignore) for _ in range(3)]
+    assert [aside.name.rpartition("120000")[2] for aside in asides if aside] == ["", "-2", "-3"]
+    counts: list[object] = []
+    for aside in asides:
+        assert aside is not None
+        async with await ApswDatabase.open(aside, read_only=True) as old:
+            counts += (await old.query("select count(*) as n from record where class = 'memory'"))[0].values()
+    assert counts == [2, 1, 1]
+
+
 async def test_a_restored_database_is_another_device(home: Home, tmp_path: Path) -> None:
     await store(home, "x")
     await back_up(home.database, tmp_path / "copy.db", ignore)

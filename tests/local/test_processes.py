@@ -1,5 +1,6 @@
 """Daemon and shim as real processes: who starts whom, and what is left when one of them dies."""
 
+import itertools
 import json
 import os
 import signal
@@ -7,12 +8,15 @@ import socket
 import stat
 import subprocess
 import threading
+import time
+from contextlib import closing
 from typing import Any
 
+import apsw
 import pytest
-from tests.local.processes import Processes, eventually, processes_of
+from tests.local.processes import Processes, eventually, free_port, processes_of
 
-from shoal.local.client import find_daemon, request
+from shoal.local.client import NotSent, OutcomeUnknown, find_daemon, request
 from shoal.local.home import DaemonRecord, Home, read_record
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and /proc")
@@ -107,6 +111,107 @@ def test_whatever_the_processes_leave_can_be_read_by_its_owner_only(processes: P
     assert {"shoal.db", "shoal.db-wal", "logs/daemon.log", "logs/start.log", "run/daemon.lock"} <= modes.keys()
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
     client.close()
+
+
+SECRET = "Planted-Secret"
+
+
+def test_nothing_that_was_sent_reaches_a_log_or_stderr_even_when_we_fail(processes: Processes) -> None:
+    record = processes.daemon(SHOAL_LOG_LEVEL="debug")
+    client = Client(processes.start("mcp"))
+    client.ask(**INITIALIZE)
+    rest(record, "POST", "/memories", {"content": f"{SECRET} kept", "tags": [SECRET], "metadata": {SECRET: SECRET}})
+    statuses = {refused(record, SECRET)}
+    with closing(apsw.Connection(str(processes.home.database))) as connection:
+        connection.set_busy_timeout(5_000)
+        connection.execute("drop table content_fts")
+    for body in (
+        {"content": f"{SECRET} lost", "tags": [SECRET]},
+        {"content": SECRET, "type": SECRET},
+        {"content": SECRET, "occurred_at": SECRET},
+        {"content": [SECRET]},
+        {SECRET: SECRET},
+        {"content": SECRET * 30_000},
+    ):
+        statuses.add(refused(record, SECRET, body))
+    assert {404, 422, 500} <= statuses
+    for tool, arguments in (
+        ("memory_store", {"content": f"{SECRET} lost"}),
+        ("memory_find", {"query": SECRET}),
+        ("memory_get", {"id": SECRET}),
+        (SECRET, {}),
+    ):
+        answer = client.ask("tools/call", {"name": tool, "arguments": arguments})
+        assert "error" in answer or answer["result"]["isError"]
+    client.send({"jsonrpc": "2.0", "id": 1, "method": SECRET, "params": [SECRET]})
+    assert client.process.stdin is not None
+    client.process.stdin.write(f'{{"bad {SECRET}\n'.encode())
+    _, told = client.process.communicate(timeout=15)
+    command = processes.start("find", f"{SECRET} query")
+    command.communicate(timeout=15)
+    assert command.returncode == 1
+
+    process = processes.process_of(record)
+    process.send_signal(signal.SIGTERM)
+    printed = b"".join((*process.communicate(timeout=15), told)).decode()
+    logged = "".join(path.read_text() for path in processes.home.log.parent.iterdir())
+    assert "Traceback" in logged
+    assert SECRET not in logged + printed
+
+
+def refused(record: DaemonRecord, path: str, body: Any = None) -> int:
+    payload = None if body is None else json.dumps(body).encode()
+    where = f"/{path}" if body is None else "/api/v1/memories"
+    return request(
+        record, "GET" if body is None else "POST", where, payload, {"content-type": "application/json"}
+    ).status
+
+
+@pytest.mark.long
+def test_ten_kills_among_four_writers_lose_nothing_that_was_acknowledged(processes: Processes) -> None:
+    port = str(free_port())
+    acknowledged: set[str] = set()
+    trashed: set[str] = set()
+    over = threading.Event()
+
+    def start() -> DaemonRecord:
+        process = processes.start("serve", "--port", port)
+        eventually(lambda: find_daemon(processes.home) or process.poll() is not None, "a daemon that answers")
+        found = read_record(processes.home)
+        assert found is not None
+        return found
+
+    def write(writer: int) -> None:
+        for number in itertools.count():
+            if over.is_set():
+                return
+            items = [{"content": f"{writer} {number} {n} 词语 words", "tags": [f"t{n}"]} for n in range(1 + number % 9)]
+            try:
+                stored = [one["id"] for one in rest(record, "POST", "/memories", {"items": items})["results"]]
+                acknowledged.update(stored)
+                if number % 5 == 0:
+                    rest(record, "DELETE", f"/memories/{stored[0]}?confirm=true")
+                    trashed.add(stored[0])
+            except (NotSent, OutcomeUnknown):
+                time.sleep(0.05)
+
+    record = start()
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for writer in writers:
+        writer.start()
+    for _ in range(10):
+        time.sleep(0.7)
+        os.kill(record.pid, signal.SIGKILL)
+        processes.process_of(record).wait()
+        record = start()
+    over.set()
+    for writer in writers:
+        writer.join()
+    assert len(acknowledged) > 100
+    states = {one: rest(record, "GET", f"/memories/{one}?include_trashed=true")["state"] for one in acknowledged}
+    assert {one for one, state in states.items() if state == "trashed"} >= trashed
+    doctor = processes.start("doctor")
+    assert doctor.wait(timeout=30) == 0, doctor.communicate()[0].decode()
 
 
 def test_a_second_daemon_is_refused_and_the_url_of_the_first_is_told(processes: Processes) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
@@ -83,7 +84,7 @@ def _set_aside(database: Path, now: datetime) -> Path | None:
 
     The database first: its log without it is refused at the next start, it without its log would seem whole.
     """
-    aside = database.with_name(f"{database.name}.before-{now:%Y%m%d-%H%M%S}")
+    aside = _free(database.with_name(f"{database.name}.before-{now:%Y%m%d-%H%M%S}"))
     moved = False
     for suffix in ("", *SIDE_FILES):
         old = database.with_name(database.name + suffix)
@@ -91,6 +92,14 @@ def _set_aside(database: Path, now: datetime) -> Path | None:
             old.replace(aside.with_name(aside.name + suffix))
             moved = True
     return aside if moved else None
+
+
+def _free(path: Path) -> Path:
+    """Return a name that nothing has: a second restore within a second must not replace what the first put aside."""
+    names = chain([path], (path.with_name(f"{path.name}-{number}") for number in count(2)))
+    return next(
+        name for name in names if not any(name.with_name(name.name + end).exists() for end in ("", *SIDE_FILES))
+    )
 
 
 def _require(path: Path, otherwise: str) -> None:
