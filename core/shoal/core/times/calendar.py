@@ -20,6 +20,8 @@ FEW: Final = (2, 5)
 """'A few days ago' means between two and five days ago."""
 RECENT_DAYS: Final = 14
 """'Recently' means the last two weeks."""
+AHEAD_DAYS: Final = 31
+"""How far ahead a day without a year may lie; farther, and the one that has been is more likely meant."""
 JUST_NOW_HOURS: Final = 1
 
 _EPOCH: Final = datetime(1970, 1, 1)
@@ -217,16 +219,15 @@ class Calendar:
         """Return a month."""
         return self.period(Unit.MONTH, date(year, month, 1))
 
-    def latest_date(self, month: int, day: int) -> date:
-        """Return the last such day that has begun; ValueError for one that no year has."""
-        for year in range(self.today.year, max(0, self.today.year - _LEAP_CYCLE_YEARS - 1), -1):
-            if day > _days_in_month(year, month) or (year, month, day) > (
-                self.today.year,
-                self.today.month,
-                self.today.day,
-            ):
-                continue
-            return date(year, month, day)
+    def date_without_year(self, month: int, day: int) -> date:
+        """Return the last such day that has begun or comes within AHEAD_DAYS: in November '5 December' is ahead.
+
+        ValueError for one that no year has.
+        """
+        end = date.fromordinal(min(self.today.toordinal() + AHEAD_DAYS, date.max.toordinal()))
+        for year in range(end.year, max(0, end.year - _LEAP_CYCLE_YEARS - 1), -1):
+            if day <= _days_in_month(year, month) and (year, month, day) <= (end.year, end.month, end.day):
+                return date(year, month, day)
         raise ValueError(f"no such day: month {month}, day {day}")
 
     def season(self, season: Season, year: int) -> TimeRange:

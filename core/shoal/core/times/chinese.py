@@ -209,7 +209,7 @@ def _month(match: re.Match[str], calendar: Calendar) -> TimeRange:
 def _date(match: re.Match[str], calendar: Calendar) -> TimeRange:
     month, number_of_day = number(match["month"]), number(match["day"])
     year = _named_year(match, calendar)
-    day = calendar.latest_date(month, number_of_day) if year is None else date(year, month, number_of_day)
+    day = calendar.date_without_year(month, number_of_day) if year is None else date(year, month, number_of_day)
     return calendar.days(day, day)
 
 

@@ -179,7 +179,7 @@ def _date(match: re.Match[str], calendar: Calendar) -> TimeRange:
     if match["year"]:
         day = calendar.today.replace(int(match["year"]), month, number)
     else:
-        day = calendar.latest_date(month, number)
+        day = calendar.date_without_year(month, number)
     return calendar.days(day, day)
 
 
