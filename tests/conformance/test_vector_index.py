@@ -131,7 +131,7 @@ async def test_passages_of_one_memory_are_found_one_by_one(indexed: tuple[Databa
         (Filter(()), []),
         (Filter(SPACES, types=("bug",)), [3]),
         (Filter(SPACES, since_ms=2, until_ms=5), [2, 3]),
-        (Filter(SPACES, archived=True), [1, 2, 3, 4, 5]),
+        (Filter(SPACES, states=(State.LIVE, State.ARCHIVED)), [1, 2, 3, 4, 5]),
     ],
     ids=["space", "other space", "two spaces", "no space", "type", "time", "archived"],
 )

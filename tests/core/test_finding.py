@@ -219,7 +219,7 @@ FILTERS = [
 
 
 @pytest.mark.parametrize(("fields", "expected"), FILTERS)
-@pytest.mark.parametrize("query", ["", "deploy", "something like two"])
+@pytest.mark.parametrize("query", ["", "deploy", "deplo"])  # no memory has the last one as a word
 async def test_filters_select_alike_for_newest_words_and_meaning(filled: Rig, fields, expected, query):
     found = await filled.find(query, n_results=10, **fields)
     names = {one.snippet.split()[-1] for one in found}
@@ -600,3 +600,7 @@ async def test_a_neighbour_outside_the_filter_stays_out(rig: Rig):
     trashed = await rig.store("Beside the lions.", conversation_id="c1", position=0)
     await rig.delete(trashed.id)
     assert "Beside the lions." not in [one.snippet for one in await rig.find("zebra", n_results=10)]
+
+
+async def test_what_nothing_answers_has_no_results(filled: Rig):
+    assert await filled.find("qqq") == []

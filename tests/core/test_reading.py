@@ -121,15 +121,21 @@ async def test_the_orders(rig: Rig):
     }
 
 
-async def test_lists_leave_out_the_archive_and_the_trash_unless_asked(rig: Rig):
+async def test_ids_and_filters_together_are_refused(rig: Rig):
+    one = await rig.store("one")
+    with pytest.raises(InvalidInput, match="tags"):
+        await page(rig, id=one.id, tags="x")
+
+
+async def test_lists_leave_out_the_archive_and_show_the_trash_apart(rig: Rig):
     ids = [(await rig.store(f"memory {n}", tags="x")).id for n in range(3)]
     await rig.update(ids[1], archived=True)
     await rig.delete(ids[2])
     for fields, states in (
         ({}, {"live"}),
         ({"include_archived": True}, {"live", "archived"}),
-        ({"include_trashed": True}, {"live", "trashed"}),
-        ({"include_archived": True, "include_trashed": True, "tags": "x"}, {"live", "archived", "trashed"}),
+        ({"trash": True}, {"trashed"}),
+        ({"trash": True, "tags": "y"}, set()),
     ):
         assert {memory.state for memory in (await page(rig, **fields)).memories} == states
 

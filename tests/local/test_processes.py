@@ -208,7 +208,7 @@ def test_ten_kills_among_four_writers_lose_nothing_that_was_acknowledged(process
     for writer in writers:
         writer.join()
     assert len(acknowledged) > 100
-    states = {one: rest(record, "GET", f"/memories/{one}?include_trashed=true")["state"] for one in acknowledged}
+    states = {one: rest(record, "GET", f"/memories/{one}")["state"] for one in acknowledged}
     assert {one for one, state in states.items() if state == "trashed"} >= trashed
     doctor = processes.start("doctor")
     assert doctor.wait(timeout=30) == 0, doctor.communicate()[0].decode()

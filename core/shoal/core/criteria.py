@@ -8,7 +8,7 @@ from shoal.core.protocols import Filter
 from shoal.core.text import clean
 from shoal.core.times import TimeRange, parse
 from shoal.schema import tags as tag_rules
-from shoal.schema.errors import InvalidTag, InvalidTime
+from shoal.schema.errors import InvalidInput, InvalidTag, InvalidTime
 from shoal.schema.limits import CONVERSATION_MAX_CHARS, ENTITY_MAX_CHARS
 from shoal.schema.models import Criteria, Spaces, Tags
 from shoal.schema.ontology import FOREIGN_BASE
@@ -31,9 +31,23 @@ async def spaces_of(context: Context, wanted: Spaces | None, caller: Caller) -> 
     return tuple(cast("str", row["space"]) for row in await context.database.query(_SPACES))
 
 
-async def filter_of(
-    context: Context, criteria: Criteria, caller: Caller, archived: bool = False, trashed: bool = False
-) -> Filter:
+NARROWING: Final = ("type", "kind", "tags", "entity", "conversation_id", "since", "until", "time")
+"""The criteria that say which memories; the others say how these are meant."""
+
+
+def narrowing(criteria: Criteria) -> list[str]:
+    """Return the names of the criteria that were given."""
+    return [name for name in NARROWING if getattr(criteria, name) is not None]
+
+
+def refuse_with_ids(criteria: Criteria) -> None:
+    """Raise InvalidInput where ids and criteria were both given: one of them would be ignored."""
+    given = narrowing(criteria)
+    if given:
+        raise InvalidInput(f"Ids were given together with {', '.join(given)}.", "Use either ids or filters.")
+
+
+async def filter_of(context: Context, criteria: Criteria, caller: Caller, states: tuple[int, ...]) -> Filter:
     """Return what the criteria select of what the caller may read. Raises InvalidInput, NotAllowed."""
     types, left_out = _types(context, criteria)
     times = _time_range(criteria, context.clock(), caller.zone(criteria.time_zone))
@@ -50,8 +64,7 @@ async def filter_of(
         since_ms=times[0],
         until_ms=times[1],
         by_created=criteria.time_field == "created",
-        archived=archived,
-        trashed=trashed,
+        states=states,
     )
 
 

@@ -7,10 +7,10 @@ from shoal.core.apply import Prior, apply
 from shoal.core.caller import Caller, Scope
 from shoal.core.cells import INIT, Cell, local
 from shoal.core.context import Context, ids_of
-from shoal.core.criteria import filter_of
+from shoal.core.criteria import NARROWING, filter_of, narrowing, refuse_with_ids
 from shoal.core.filters import condition
 from shoal.core.protocols import Row
-from shoal.core.reading import ANY_STATE, by_ids
+from shoal.core.reading import ANY_STATE, VISIBLE, by_ids
 from shoal.core.storing import PAGE_CELLS
 from shoal.core.text import clean
 from shoal.core.times import MS_PER_DAY, iso
@@ -28,8 +28,6 @@ from shoal.schema.models import (
 from shoal.schema.sql import Mode, State
 
 REASON_MAX_CHARS: Final = 500
-_NARROWING: Final = ("type", "kind", "tags", "entity", "conversation_id", "since", "until", "time")
-_LIVING: Final = (State.LIVE, State.ARCHIVED)
 
 
 async def delete(context: Context, request: DeleteRequest, caller: Caller) -> DeleteAnswer:
@@ -57,7 +55,7 @@ async def delete(context: Context, request: DeleteRequest, caller: Caller) -> De
         for one, space in _keys(rows)
         for field, value in (("trash", now), ("reason", reason))
     ]
-    ids = _reached(rows, await _apply_pages(context, cells, now), _LIVING)
+    ids = _reached(rows, await _apply_pages(context, cells, now), VISIBLE)
     if not ids:
         return DeleteAnswer(status=DeleteStatus.NOT_FOUND, ids=[], notes=notes)
     until = iso(now + context.trash_days * MS_PER_DAY)
@@ -66,30 +64,26 @@ async def delete(context: Context, request: DeleteRequest, caller: Caller) -> De
 
 async def _selected(context: Context, request: DeleteRequest, caller: Caller, notes: list[Note]) -> list[Row]:
     """Return the memories that the request names; a purge also reaches what lies in the trash."""
-    states = ANY_STATE if request.purge else _LIVING
+    states = ANY_STATE if request.purge else VISIBLE
     ids = ids_of(request.id, request.ids)
-    narrowing = [name for name in _NARROWING if getattr(request, name) is not None]
     if ids:
-        if narrowing:
-            raise InvalidInput(
-                f"Ids were given together with {', '.join(narrowing)}.", "Use either ids or filters to say what goes."
-            )
+        refuse_with_ids(request)
         rows = await by_ids(context, ids, caller.readable_by_id(request.space), states)
         if len(rows) < len(ids):
             missing = len(ids) - len(rows)
             notes.append(Note(code=NoteCode.MISSING, message=f"{missing} of {len(ids)} were not found.", n=missing))
         return rows
-    if not narrowing:
+    if not narrowing(request):
         raise InvalidInput(
-            "Nothing says which memories to delete.", f"Give `id`, `ids` or a filter ({', '.join(_NARROWING)})."
+            "Nothing says which memories to delete.", f"Give `id`, `ids` or a filter ({', '.join(NARROWING)})."
         )
-    return await _by_criteria(context, request, caller, request.purge, notes)
+    return await _by_criteria(context, request, caller, states, notes)
 
 
 async def _by_criteria(
-    context: Context, criteria: Criteria, caller: Caller, trashed: bool, notes: list[Note]
+    context: Context, criteria: Criteria, caller: Caller, states: tuple[int, ...], notes: list[Note]
 ) -> list[Row]:
-    sql, params = condition(await filter_of(context, criteria, caller, archived=True, trashed=trashed), "r")
+    sql, params = condition(await filter_of(context, criteria, caller, states), "r")
     rows = await context.database.query(
         f"select r.rid, lower(hex(r.id)) as id, r.space from record r where {sql} limit ?", (*params, BATCH_MAX + 1)
     )

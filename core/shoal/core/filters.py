@@ -2,7 +2,6 @@
 
 from shoal.core.cells import compact_json
 from shoal.core.protocols import Filter, SqlValue
-from shoal.schema.sql import State
 
 # Set cells (tags, entities) between two field names; both ends equal for one tag, apart for a namespace.
 _SET = (
@@ -18,7 +17,7 @@ def condition(where: Filter, alias: str, space: str | None = None) -> tuple[str,
     `space` is SQL for the one space to look in, in place of the filter's. At most 8 parameters, whatever the filter
     holds: lists travel as JSON.
     """
-    states = [State.LIVE, *[State.ARCHIVED] * where.archived, *[State.TRASHED] * where.trashed]
+    states = sorted(where.states)
     parts = [f"{alias}.class = 'memory' and {alias}.state in ({', '.join(map(str, states))})"]
     params: list[SqlValue] = []
 

@@ -16,7 +16,7 @@ from shoal.core.criteria import filter_of
 from shoal.core.passages import iter_passages, snippet
 from shoal.core.protocols import Filter, Role, Row
 from shoal.core.ranking import Query, Ranked, rank, shortlist
-from shoal.core.reading import NEWEST, edges_of
+from shoal.core.reading import NEWEST, VISIBLE, edges_of
 from shoal.core.rows import STATE_NAMES, WHOLE, json_list, page_of_rows
 from shoal.core.stopwords import names_nothing
 from shoal.core.text import match_terms, normalise, terms
@@ -30,6 +30,8 @@ from shoal.schema.sql import State
 MODEL_WAIT_S: Final = 5.0
 """How long a search waits for its vector; loading the default model takes about one second."""
 SCORE_DIGITS: Final = 4
+LEAST_SCORE: Final = 0.005
+"""What shows as less than .01 is left out."""
 
 
 class Channel(StrEnum):
@@ -62,7 +64,7 @@ async def search(
     limit = bounded("n_results", request.n_results, 1, FIND_MAX, caller, notes)
     if not 0 <= request.min_score <= 1:
         raise OutOfRange(f"min_score is {request.min_score}.", "Use 0 to 1.", field="min_score")
-    where = await filter_of(context, request, caller, archived=request.include_archived)
+    where = await filter_of(context, request, caller, VISIBLE if request.include_archived else (State.LIVE,))
     text = _text(request, notes)
     if not text:
         return await _newest(context, request, where, limit, notes)
@@ -84,7 +86,9 @@ async def search(
     )
     rids = dict.fromkeys((*shortlist(known, query), *words.in_time))
     candidates = await rows_of(context, list(rids), known, where, found.text)
-    best = [one for one in rank(candidates, query)[:limit] if _shown(one.score) >= request.min_score]
+    # A score of 0 is no answer: nothing of the query is said, and nothing is nearer than chance.
+    least = max(request.min_score, LEAST_SCORE)
+    best = [one for one in rank(candidates, query)[:limit] if _shown(one.score) >= least]
     results = await _rows(context, request, found, best, vectors.passages | words.passages)
     return FindAnswer(results=results, total_considered=len(known), notes=notes)
 

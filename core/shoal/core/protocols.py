@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from shoal.schema.sql import State
+
 SqlValue = str | int | float | bytes | None
 Row = Mapping[str, SqlValue]
 Vector = Sequence[float]
@@ -59,10 +61,8 @@ class Filter:
     until_ms: int | None = None
     by_created: bool = False
     """Whether the times mean created_at instead of occurred_at."""
-    archived: bool = False
-    """Whether archived memories are included."""
-    trashed: bool = False
-    """Whether memories in the trash are included."""
+    states: tuple[int, ...] = (State.LIVE,)
+    """Of schema.sql.State."""
 
 
 @dataclass(frozen=True, slots=True)

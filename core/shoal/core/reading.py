@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from shoal.core.caller import Caller, Scope
 from shoal.core.context import Context, bounded, ids_of
-from shoal.core.criteria import filter_of
+from shoal.core.criteria import filter_of, refuse_with_ids
 from shoal.core.ids import parse_id
 from shoal.core.protocols import Row
 from shoal.core.rows import WHOLE, memory_out, page_of_rows
@@ -17,7 +17,8 @@ from shoal.schema.sql import State
 PAGES_MAX: Final = 10_000
 ANSWER_MAX_CHARS: Final = 60_000
 """Content in one answer to a tool: Claude Code takes 25,000 tokens, about three characters each."""
-ANY_STATE: Final = (State.LIVE, State.ARCHIVED, State.TRASHED)
+VISIBLE: Final = (State.LIVE, State.ARCHIVED)
+ANY_STATE: Final = (*VISIBLE, State.TRASHED)
 HISTORY_MAX: Final = 100
 """Versions of one memory that an answer names."""
 
@@ -63,6 +64,7 @@ async def get(context: Context, request: GetRequest, caller: Caller) -> GetAnswe
     ids = ids_of(request.id, request.ids)
     notes: list[Note] = []
     if ids:
+        refuse_with_ids(request)
         rows = await by_ids(context, ids, caller.readable_by_id(request.space), ANY_STATE)
         missing = len(ids) - len(rows)
         if missing:
@@ -112,8 +114,14 @@ async def by_ids(
 
 async def _page(context: Context, request: GetRequest, caller: Caller, size: int, page: int) -> list[Row]:
     """Return the page and one row more where there is one: counting would read every memory."""
-    where = await filter_of(context, request, caller, request.include_archived, request.include_trashed)
+    where = await filter_of(context, request, caller, _states(request))
     return await context.database.query(*page_of_rows(where, _ORDERS[request.order], size + 1, (page - 1) * size))
+
+
+def _states(request: GetRequest) -> tuple[int, ...]:
+    if request.trash:
+        return (State.TRASHED,)
+    return VISIBLE if request.include_archived else (State.LIVE,)
 
 
 async def _with_relations(context: Context, rows: Sequence[Row], request: GetRequest) -> list[Any]:

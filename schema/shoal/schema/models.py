@@ -215,7 +215,7 @@ class GetRequest(Criteria):
     page_size: Annotated[int, Field(description="1..100")] = PAGE_DEFAULT
     order: Literal["newest", "oldest", "updated"] = "newest"
     include_archived: bool = False
-    include_trashed: bool = False
+    trash: Annotated[bool, Field(description="List the trash instead")] = False
 
 
 class MemoryOut(Answer):

@@ -121,7 +121,7 @@ def get_command(options: Options, ids: tuple[str, ...], edges: bool, history: bo
     help="By when they happened, or were changed last.",
 )
 @click.option("--archived", is_flag=True, help="The archive too.")
-@click.option("--trashed", is_flag=True, help="The trash too.")
+@click.option("--trash", is_flag=True, help="The trash instead.")
 @filter_options
 @spaces_option
 @json_option
@@ -132,7 +132,7 @@ def list_command(
     page_size: int,
     order: str,
     archived: bool,
-    trashed: bool,
+    trash: bool,
     space: tuple[str, ...],
     **filters: Any,
 ) -> None:
@@ -141,7 +141,7 @@ def list_command(
     \b
     Examples:
       shoal list --type decision --since "last month"
-      shoal list --trashed --json
+      shoal list --trash --json
     """
     request = validate(
         GetRequest,
@@ -150,7 +150,7 @@ def list_command(
             page_size=page_size,
             order=order,
             include_archived=archived,
-            include_trashed=trashed,
+            trash=trash,
             space=spaces(space),
             **criteria(**filters),
         ),
