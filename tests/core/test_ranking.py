@@ -15,11 +15,11 @@ from shoal.core.ranking import (
     Evidence,
     Query,
     TermHit,
-    Weights,
     rank,
     shortlist,
     term_evidence,
 )
+from shoal.core.weights import Weights
 
 NOW = 1_000 * MS_PER_DAY
 CALIBRATION = Calibration(unrelated=0.14, related=0.28)

@@ -10,19 +10,10 @@ from shoal.core.cells import compact_json
 from shoal.core.context import Context
 from shoal.core.filters import condition
 from shoal.core.protocols import Filter, SqlValue, Vector
-from shoal.core.ranking import (
-    LABEL_HITS,
-    NO_EVIDENCE,
-    REACH,
-    TERM_HITS,
-    VECTOR_HITS,
-    Candidate,
-    Evidence,
-    TermHit,
-    term_evidence,
-)
+from shoal.core.ranking import NO_EVIDENCE, Candidate, Evidence, TermHit, term_evidence
 from shoal.core.rows import SUPERSEDED
 from shoal.core.times import TimeRange
+from shoal.core.weights import LABEL_HITS, REACH, TERM_HITS, VECTOR_HITS
 from shoal.schema.limits import PASSAGES_MAX
 
 TIME_HITS: Final = 50
