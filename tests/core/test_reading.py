@@ -2,8 +2,9 @@ import pytest
 from tests.core.rig import ALL, Rig
 
 from shoal.core.caller import Caller, Scope
-from shoal.core.reading import ANSWER_MAX_CHARS
+from shoal.core.reading import ANSWER_MAX_CHARS, TOOL_ANSWER_MAX_CHARS
 from shoal.schema.errors import InvalidId, InvalidInput, NotAllowed, OutOfRange, TooMany
+from shoal.schema.limits import CONTENT_MAX_BYTES
 from shoal.schema.models import GetRequest, StoreItem
 
 STRICT = Caller(clamps=False)
@@ -178,4 +179,12 @@ async def test_a_tools_answer_is_cut_where_it_gets_too_long_and_says_so(rig: Rig
 
 async def test_the_first_memory_is_whole_however_long(rig: Rig):
     one = await rig.store("word " * 20_000)
-    assert len((await rig.one(one.id)).content) > ANSWER_MAX_CHARS
+    assert len((await rig.one(one.id)).content) > TOOL_ANSWER_MAX_CHARS
+
+
+async def test_any_answer_is_cut_before_it_gets_huge(rig: Rig):
+    long = "word " * (CONTENT_MAX_BYTES // 5 - 10)
+    ids = [(await rig.store(f"{number} {long}")).id for number in range(33)]
+    answer = await rig.memory.get(GetRequest(ids=ids), Caller(clamps=False))
+    assert len(answer.memories) == ANSWER_MAX_CHARS // len(long)
+    assert [(note.code, note.n) for note in answer.notes] == [("truncated", len(ids) - len(answer.memories))]

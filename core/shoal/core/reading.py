@@ -15,8 +15,10 @@ from shoal.schema.models import Edge, GetAnswer, GetRequest, Note, NoteCode
 from shoal.schema.sql import State
 
 PAGES_MAX: Final = 10_000
-ANSWER_MAX_CHARS: Final = 60_000
-"""Content in one answer to a tool: Claude Code takes 25,000 tokens, about three characters each."""
+ANSWER_MAX_CHARS: Final = 8_000_000
+"""Content in one answer: 32 memories of the greatest length."""
+TOOL_ANSWER_MAX_CHARS: Final = 60_000
+"""The same for a tool: Claude Code takes 25,000 tokens, about three characters each."""
 VISIBLE: Final = (State.LIVE, State.ARCHIVED)
 ANY_STATE: Final = (*VISIBLE, State.TRASHED)
 HISTORY_MAX: Final = 100
@@ -80,13 +82,12 @@ async def get(context: Context, request: GetRequest, caller: Caller) -> GetAnswe
 
 
 def _within_answer(rows: list[Row], caller: Caller, mend: str, notes: list[Note]) -> list[Row]:
-    """Return the first rows that fit into a tool's answer, at least one; a note says how many didn't, and `mend`."""
-    if not caller.clamps:
-        return rows
+    """Return the first rows that fit into an answer, at least one; a note says how many didn't, and `mend`."""
+    most = TOOL_ANSWER_MAX_CHARS if caller.clamps else ANSWER_MAX_CHARS
     size = 0
     for number, row in enumerate(rows):
         size += len(cast("str", row["content"]))
-        if number and size > ANSWER_MAX_CHARS:
+        if number and size > most:
             left = len(rows) - number
             message = f"{left} more would make the answer too long; {mend}."
             notes.append(Note(code=NoteCode.TRUNCATED, message=message, n=left))
