@@ -119,7 +119,7 @@ def test_a_delete_asks_shows_and_can_be_taken_back(monkeypatch: pytest.MonkeyPat
     assert "Nothing was changed" in run("delete", one, input="n\n").stdout
     assert "shoal revive" in run("delete", one, input="y\n").stdout
     assert [m["id"] for m in run_json("list")["memories"]] == [two]
-    assert {m["id"] for m in run_json("list", "--trashed")["memories"]} == {one, two}
+    assert [m["id"] for m in run_json("list", "--trash")["memories"]] == [one]
     assert "Brought back 1" in run("revive", one).stdout
     assert two in run("revive", two, code=1).stderr
 
