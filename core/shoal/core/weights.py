@@ -6,8 +6,8 @@ from typing import Final
 TERM_HITS: Final = 100
 """Passages to fetch for each term."""
 
-VECTOR_HITS: Final = 200
-"""Passages to fetch for each vector of the query."""
+VECTOR_HITS: Final = 100
+"""Passages to fetch for each vector of the query. 200 find .001 more on LoCoMo and take 1.3 ms more of 8."""
 
 LABEL_HITS: Final = 50
 """Memories to fetch for each term from types, tags and entities."""

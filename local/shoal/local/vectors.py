@@ -42,13 +42,14 @@ _READ_ROWS: Final = 4_096
 
 _TABLES: Final = (
     # `stamp` counts the vectors ever put, so that a process sees what others have added; `removed` those deleted
-    # or replaced since. So `stamp - removed` is the number of vectors, and nobody need count them.
+    # or replaced since. So `stamp - removed` is the number of vectors, and nobody need count them. Vectors are kept
+    # in the order of their `put`: by key they came from the newest to the oldest and half filled the pages.
     """create table if not exists vector_model (
       id integer primary key autoincrement, fingerprint text not null unique, dim integer not null,
       stamp integer not null default 0, removed integer not null default 0)""",
     """create table if not exists vector (
-      key integer primary key, model integer not null, text_hash blob not null, stamp integer not null,
-      data blob not null)""",
+      put integer primary key autoincrement, key integer not null unique, model integer not null,
+      stamp integer not null, text_hash blob not null, data blob not null)""",
     "create index if not exists vector_stamp on vector (model, stamp)",
 )
 _REGISTER: Final = "insert or ignore into vector_model (fingerprint, dim) values (?1, ?2)"
