@@ -11,6 +11,7 @@ from shoal.core.fakes import FakeDatabase, FakeEmbedder, FakeVectorIndex
 from shoal.core.migrate import migrate
 from shoal.core.protocols import Database, Embedder, VectorIndex
 from shoal.local.database import ApswDatabase
+from shoal.local.embedding import open_embedder
 from shoal.local.vectors import SqliteVecIndex
 
 DIM = 16
@@ -51,11 +52,20 @@ async def fake_embedder(_folder: Path) -> AsyncIterator[Embedder]:
     yield FakeEmbedder()
 
 
+@asynccontextmanager
+async def fastembed_embedder(folder: Path) -> AsyncIterator[Embedder]:
+    embedder = open_embedder(None, None, folder)
+    try:
+        yield embedder
+    finally:
+        embedder.close()
+
+
 Opener = Callable[[Path], AbstractAsyncContextManager[object]]
 
 DATABASES: Mapping[str, Opener] = {"fake": fake_database, "apsw": apsw_database}
 INDEXES: Mapping[str, Opener] = {"fake": fake_index, "sqlite-vec": sqlite_vec_index}
-EMBEDDERS: Mapping[str, Opener] = {"fake": fake_embedder}
+EMBEDDERS: Mapping[str, Opener] = {"fake": fake_embedder, "fastembed": fastembed_embedder}
 
 
 @pytest.fixture(params=DATABASES)
@@ -72,8 +82,14 @@ async def indexed(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         yield opened
 
 
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where embedders keep what they make of their weights; once a run."""
+    return tmp_path_factory.mktemp("models")
+
+
 @pytest.fixture(params=EMBEDDERS)
-async def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[object]:
+async def embedder(request: pytest.FixtureRequest, models: Path) -> AsyncIterator[object]:
     """An embedder that is ready."""
-    async with EMBEDDERS[request.param](tmp_path) as opened:
+    async with EMBEDDERS[request.param](models) as opened:
         yield opened
