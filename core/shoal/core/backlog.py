@@ -1,4 +1,4 @@
-"""What the indexes still have to do, read in one small query: every search says it."""
+"""What the indexes still have to do, and how far the database is, in one small query that every search asks."""
 
 from typing import Final, NamedTuple, cast
 
@@ -13,7 +13,8 @@ select
   + (select count(*) from (select 1 from record where rid < (select v from meta where k = 'reembed')
     and class = 'memory' and init is not null and want = 0 limit {COUNT_MAX})) as vectors,
   exists (select 1 from record where rid < (select v from meta where k = 'refts')
-    and class = 'memory' and init is not null) as words
+    and class = 'memory' and init is not null) as words,
+  (select v from meta where k = 'seq') as seq
 """
 
 
@@ -24,12 +25,14 @@ class Backlog(NamedTuple):
     """Memories that are found by their words only so far, counted up to COUNT_MAX."""
     words: bool
     """Whether some memories' words are still those of another version of text preparation."""
+    seq: int
+    """Sequence number of the newest write."""
 
 
-NOTHING_LEFT: Final = Backlog(0, False)
+NOTHING_LEFT: Final = Backlog(0, False, 0)
 
 
 async def backlog(context: Context) -> Backlog:
     """Return what is still to do."""
     row = (await context.database.query(_BACKLOG))[0]
-    return Backlog(min(COUNT_MAX, cast("int", row["vectors"])), bool(row["words"]))
+    return Backlog(min(COUNT_MAX, cast("int", row["vectors"])), bool(row["words"]), cast("int", row["seq"]))

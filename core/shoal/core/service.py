@@ -15,6 +15,7 @@ from shoal.core.ids import Key
 from shoal.core.indexing import Indexer
 from shoal.core.migrate import migrate
 from shoal.core.protocols import Database, Embedder, Phase, Statement, VectorIndex
+from shoal.core.remembered import Remembered
 from shoal.core.statistics import degraded
 from shoal.schema.errors import ModelError, ShoalError
 from shoal.schema.limits import TRASH_DAYS_DEFAULT
@@ -49,13 +50,15 @@ class Policy:
     """Pending memories that a search embeds first, so that writers find what they wrote by meaning; 0 at the edge."""
     embed_before_find_s: float
     """How long a search waits for them."""
+    answers_remembered: int
+    """Searches whose answers are kept until the next write; 0 at the edge, where requests share nothing."""
 
 
 STORE_WAIT_S: Final = 60.0
 """How long a store with `wait` waits for vectors: 500 short texts take 6 s. What takes longer goes on by itself."""
 
-LAPTOP = Policy(dirty=True, embed_before_find=8, embed_before_find_s=0.06)
-EDGE = Policy(dirty=False, embed_before_find=0, embed_before_find_s=0.0)
+LAPTOP = Policy(dirty=True, embed_before_find=8, embed_before_find_s=0.06, answers_remembered=128)
+EDGE = Policy(dirty=False, embed_before_find=0, embed_before_find_s=0.0, answers_remembered=0)
 
 
 async def open_memory(
@@ -102,6 +105,7 @@ class Memory:
         self._no_model_reason = no_model_reason
         self.indexer = Indexer(context)
         self._catching_up: asyncio.Future[None] | None = None
+        self._remembered = Remembered(policy.answers_remembered)
 
     async def store(
         self, request: StoreRequest, caller: Caller, key: Key | None = None
@@ -121,8 +125,14 @@ class Memory:
         if left.vectors and self._embeds_before_find and Channel.VECTOR in channels:
             await self._catch_up()
             left = await backlog(self._context)
-        answer = await finding.search(self._context, request, caller, channels)
-        return answer.model_copy(update={"notes": _with(answer.notes, degraded(self.model_status(), left))})
+        question, now = (request.model_dump_json(), caller, channels), self._context.clock()
+        remembered = self._remembered.get(question, left.seq, now)
+        if remembered is not None:
+            return remembered
+        found = await finding.search(self._context, request, caller, channels)
+        answer = found.model_copy(update={"notes": _with(found.notes, degraded(self.model_status(), left))})
+        self._remembered.put(question, left.seq, now, answer)
+        return answer
 
     async def get(self, request: GetRequest, caller: Caller) -> GetAnswer:
         """Read memories whole, by id or page by page."""
