@@ -303,3 +303,11 @@ async def test_the_next_turn_gets_a_new_vector_when_a_turn_goes(rig: Rig, way):
         await rig.delete(first.id, purge=way != "delete")
     await rig.embed_all()
     assert rig.embedder.texts[-1:] == ["In May."]
+
+
+@pytest.mark.parametrize("type_name", ["", " ", [], [""]])
+async def test_an_empty_type_deletes_nothing(rig: Rig, type_name: str | list[str]):
+    kept = await rig.store("the falcon build failed")
+    with pytest.raises(InvalidInput, match="Nothing says which"):
+        await rig.delete(type=type_name)
+    assert (await rig.one(kept.id)).state == "live"

@@ -122,6 +122,12 @@ async def test_the_orders(rig: Rig):
     }
 
 
+@pytest.mark.parametrize("name", ["type", "tags", "entity", "conversation_id", "since", "until", "time"])
+async def test_an_empty_filter_beside_an_id_counts_as_left_out(rig: Rig, name: str):
+    one = await rig.store("falcon")
+    assert [memory.id for memory in (await page(rig, id=one.id, **{name: ""})).memories] == [one.id]
+
+
 async def test_ids_and_filters_together_are_refused(rig: Rig):
     one = await rig.store("one")
     with pytest.raises(InvalidInput, match="tags"):

@@ -7,6 +7,7 @@ from tests.core.rig import ALL, Rig, opened
 
 from shoal.core.caller import Caller
 from shoal.core.remembered import KEPT_MS, Remembered
+from shoal.schema.errors import InvalidInput
 from shoal.schema.models import FindAnswer, FindRequest, Note, NoteCode
 
 ANSWER = FindAnswer(results=[], total_considered=3)
@@ -95,3 +96,9 @@ async def test_searches_at_once_and_writes_between_them_agree_in_the_end(rig: Ri
     await rig.embed_all()
     answer = await rig.memory.find(FindRequest(query="deploy", n_results=50), ALL)
     assert len(answer.results) == 21
+
+
+@pytest.mark.parametrize("fields", [{"query": "\ud800"}, {"query": "deploy", "tags": "\ud800"}])
+async def test_half_a_surrogate_pair_is_refused_as_any_other_bad_text(rig: Rig, fields: dict[str, str]):
+    with pytest.raises(InvalidInput):
+        await rig.memory.find(FindRequest(**fields), ALL)

@@ -1,5 +1,6 @@
 """From a caller's criteria to a filter: names to types, expressions to times, words to spaces."""
 
+from collections.abc import Sequence
 from typing import Final, cast
 
 from shoal.core.caller import Caller
@@ -36,8 +37,13 @@ NARROWING: Final = ("type", "kind", "tags", "entity", "conversation_id", "since"
 
 
 def narrowing(criteria: Criteria) -> list[str]:
-    """Return the names of the criteria that were given."""
-    return [name for name in NARROWING if getattr(criteria, name) is not None]
+    """Return the names of the criteria that say something: language models fill with "" and [] what they leave out."""
+    return [name for name in NARROWING if _says_something(getattr(criteria, name))]
+
+
+def _says_something(value: Sequence[str] | str | None) -> bool:
+    texts = [value] if isinstance(value, str) else value or ()
+    return any(text.strip() for text in texts)
 
 
 def refuse_with_ids(criteria: Criteria) -> None:

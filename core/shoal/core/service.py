@@ -125,7 +125,8 @@ class Memory:
         if left.vectors and self._embeds_before_find and Channel.VECTOR in channels:
             await self._catch_up()
             left = await backlog(self._context)
-        question, now = (request.model_dump_json(), caller, channels), self._context.clock()
+        # Not JSON: that can't be made of half a surrogate pair, which the search refuses by a proper error.
+        question, now = (repr(request), caller, channels), self._context.clock()
         remembered = self._remembered.get(question, left.seq, now)
         if remembered is not None:
             return remembered
