@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
 
 from shoal.core import deleting, finding, reading, rewording, statistics, storing, updating
@@ -126,7 +127,7 @@ class Memory:
             await self._catch_up()
             left = await backlog(self._context)
         # Not JSON: that can't be made of half a surrogate pair, which the search refuses by a proper error.
-        question, now = (repr(request), caller, channels), self._context.clock()
+        question, now = (_digest(request), caller, channels), self._context.clock()
         remembered = self._remembered.get(question, left.seq, now)
         if remembered is not None:
             return remembered
@@ -237,6 +238,11 @@ async def _until(step: "asyncio.Future[None]", deadline: float) -> None:
     error = step.exception() if step.done() and not step.cancelled() else None
     if error is not None and not isinstance(error, ShoalError):
         raise error
+
+
+def _digest(request: FindRequest) -> bytes:
+    """Return 16 bytes that stand for a search; a remembered one may be as long as a body."""
+    return blake2b(repr(request).encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def _with(notes: Sequence[Note], more: Sequence[Note]) -> list[Note]:
