@@ -28,8 +28,12 @@ def key(rid: int, passage: int = 0) -> int:
     return rid * PASSAGES_MAX + passage
 
 
+def made(rid: int, vector: Vector, passage: int = 0) -> VectorRow:
+    return VectorRow(key(rid, passage), vector, HASH, "main", "note", "semantic", rid, archived=False)
+
+
 def row(rid: int, *numbers: float, passage: int = 0) -> VectorRow:
-    return VectorRow(key(rid, passage), unit(*numbers), HASH)
+    return made(rid, unit(*numbers), passage)
 
 
 async def remember(
@@ -91,19 +95,19 @@ async def test_of_two_rows_of_one_key_in_one_upsert_the_later_counts(three: Vect
 
 
 async def test_a_deleted_vector_is_not_found(three: VectorIndex):
-    await three.delete([key(1)])
+    await three.delete([1])
     assert await keys(three, unit(1, 0), 3) == [key(2), key(3)]
     assert await three.neighbours(key(1), 3, EVERYTHING) == []
 
 
 async def test_deleting_what_is_unknown_or_nothing_is_no_error(three: VectorIndex):
     await three.delete([])
-    await three.delete([key(1), key(1), key(77), key(2, 5)])
+    await three.delete([1, 1, 77])
     assert await keys(three, unit(1, 0), 3) == [key(2), key(3)]
 
 
 async def test_a_deleted_vector_can_come_back(three: VectorIndex):
-    await three.delete([key(1)])
+    await three.delete([1])
     await three.upsert([row(1, 0, 0, 1)])
     assert await keys(three, unit(0, 0, 1), 1) == [key(1)]
 
@@ -172,7 +176,7 @@ async def test_a_far_match_is_found_behind_ten_thousand_nearer_ones_that_dont_pa
     await remember(database, crowd, space="crowd")
     await remember(database, (1, 2), space="mine")
     vectors = scattered(1, len(crowd), near)
-    await index.upsert([VectorRow(key(rid), vector, HASH) for rid, vector in zip(crowd, vectors, strict=True)])
+    await index.upsert([made(rid, vector) for rid, vector in zip(crowd, vectors, strict=True)])
     await index.upsert([row(1, -1, 0), row(2, -1, 1)])
     assert await keys(index, near, 5, Filter(("mine",))) == [key(2), key(1)]
     assert [hit.key for hit in await index.neighbours(key(10), 5, Filter(("mine",)))] == [key(2), key(1)]
@@ -195,6 +199,6 @@ async def test_neighbours_are_k_even_among_twins(indexed: tuple[Database, Vector
 @pytest.mark.parametrize("vector", [[1.0], [1.0] * DIM, [0.0] * DIM, [float("nan")] * DIM], ids=str)
 async def test_what_is_no_unit_vector_of_the_right_length_is_refused(three: VectorIndex, vector: Vector):
     with pytest.raises(ValueError, match="vector"):
-        await three.upsert([VectorRow(key(9), vector, HASH)])
+        await three.upsert([made(9, vector)])
     with pytest.raises(ValueError, match="vector"):
         await three.search(vector, 1, EVERYTHING)

@@ -9,6 +9,7 @@ import apsw
 from shoal.core.apply import Replica, apply
 from shoal.core.caller import Caller
 from shoal.core.cells import Cell
+from shoal.core.context import LAPTOP, Policy
 from shoal.core.fakes import FakeDatabase, FakeEmbedder, FakeVectorIndex
 from shoal.core.protocols import (
     Calibration,
@@ -22,7 +23,7 @@ from shoal.core.protocols import (
     Statement,
     Vector,
 )
-from shoal.core.service import LAPTOP, Memory, Policy, open_memory
+from shoal.core.service import Memory, open_memory
 from shoal.schema.errors import ModelUnavailable
 from shoal.schema.models import (
     DeleteRequest,

@@ -5,9 +5,10 @@ import apsw
 import pytest
 from tests.core.rig import ALL, NOW, Embeddings, Rig, cell, opened
 
+from shoal.core.context import LAPTOP
 from shoal.core.fakes import FakeDatabase, FakeVectorIndex
 from shoal.core.ids import memory_id
-from shoal.core.indexing import CONTEXT_MAX_CHARS, STEP_CHARS, text_hash
+from shoal.core.indexing import CONTEXT_MAX_CHARS, text_hash
 from shoal.local.database import ApswDatabase
 from shoal.local.vectors import SqliteVecIndex
 from shoal.schema.errors import ModelUnavailable
@@ -42,7 +43,8 @@ async def test_a_step_is_bounded_and_takes_the_newest_first(rig: Rig):
 
 
 async def test_a_step_is_bounded_by_the_length_of_what_it_takes_but_always_takes_one(rig: Rig):
-    sizes = (STEP_CHARS // 2, 10, STEP_CHARS * 2, STEP_CHARS // 2, STEP_CHARS // 2, 10)
+    most = LAPTOP.index_step_chars
+    sizes = (most // 2, 10, most * 2, most // 2, most // 2, 10)
     await rig.store_all([StoreItem(content=f"{n} ".ljust(size, "x")) for n, size in enumerate(sizes)])
     taken: list[int] = []
     while step := await rig.memory.embed_pending(32):

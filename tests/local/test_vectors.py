@@ -49,9 +49,11 @@ def nearest(matrix: Matrix, query: Matrix, k: int, rids: NDArray[np.int64]) -> l
 
 
 def rows(matrix: Matrix, first_rid: int = 1) -> list[VectorRow]:
-    return [
-        VectorRow((first_rid + number) * PASSAGES_MAX, vector.tolist(), HASH) for number, vector in enumerate(matrix)
-    ]
+    return [made(first_rid + number, vector.tolist()) for number, vector in enumerate(matrix)]
+
+
+def made(rid: int, vector: list[float]) -> VectorRow:
+    return VectorRow(rid * PASSAGES_MAX, vector, HASH, "main", "note", "semantic", rid, archived=False)
 
 
 async def remember(database: ApswDatabase, count: int) -> None:
@@ -151,11 +153,11 @@ class TestFreshness:
         async with await ApswDatabase.open(database.path) as other_database:
             other = await SqliteVecIndex.open(other_database, MODEL, DIM)
             await other.upsert(rows(normalised(-matrix[:1]), first_rid=4_000))
-            await other.delete([PASSAGES_MAX])
+            await other.delete([1])
             assert await found(index, -matrix[0], 1) == [4_000 * PASSAGES_MAX]
             assert PASSAGES_MAX not in await found(index, matrix[0], 10)
             # A stamp is never given twice, even when the newest row went.
-            await other.delete([4_000 * PASSAGES_MAX])
+            await other.delete([4_000])
             await other.upsert(rows(normalised(-matrix[:1]), first_rid=4_001))
             assert await found(index, -matrix[0], 1) == [4_001 * PASSAGES_MAX]
             assert await index.count() == await other.count() == len(matrix)
@@ -177,7 +179,7 @@ class TestFreshness:
         for _ in range(3):
             await index.upsert(rows(matrix))
             assert await found(index, matrix[7], 5) == nearest(matrix, matrix[7], 5, every)
-        await index.delete([rid * PASSAGES_MAX for rid in range(1, 2_001)])
+        await index.delete(range(1, 2_001))
         rest = every[2_000:]
         for query in (matrix[7], matrix[2_400]):
             assert await found(index, query, 5) == nearest(matrix, query, 5, rest)
@@ -233,9 +235,9 @@ class TestModels:
     async def test_vectors_of_another_length_may_wait_beside(self, database: ApswDatabase):
         await remember(database, 2)
         short = await SqliteVecIndex.open(database, "short/1", 8)
-        await short.upsert([VectorRow(PASSAGES_MAX, [1.0] + [0.0] * 7, HASH)])
+        await short.upsert([made(1, [1.0] + [0.0] * 7)])
         long = await SqliteVecIndex.open(database, "long/1", 16)
-        await long.upsert([VectorRow(2 * PASSAGES_MAX, [1.0] + [0.0] * 15, HASH)])
+        await long.upsert([made(2, [1.0] + [0.0] * 15)])
         assert [hit.key for hit in await long.search([1.0] + [0.0] * 15, 5, EVERYTHING)] == [2 * PASSAGES_MAX]
 
 
@@ -244,7 +246,7 @@ async def test_a_failed_upsert_leaves_the_counts_right(database: ApswDatabase):
     index = await SqliteVecIndex.open(database, MODEL, DIM)
     await index.upsert(rows(clusters(5, 5)))
     with pytest.raises(ValueError, match="unit"):
-        await index.upsert([*rows(clusters(5, 5)), VectorRow(1, [1.0] * DIM, HASH)])
+        await index.upsert([*rows(clusters(5, 5)), made(0, [1.0] * DIM)])
     assert await index.count() == 5
 
 

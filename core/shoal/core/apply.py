@@ -44,10 +44,15 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """Whose writes these are. `dirty` marks them for a push; the edge, which orders everything, has none."""
+    """Whose writes these are. `dirty` marks them for a push; the edge, which orders everything, has none.
+
+    `index_apart` says that the vectors lie in an index apart from the database, which filters by what it was told: a
+    change of type, time or state makes a memory's vectors wanted anew.
+    """
 
     device: str
     dirty: bool
+    index_apart: bool = False
 
 
 async def apply(
@@ -97,7 +102,7 @@ async def statements(cells: Sequence[Cell], replica: Replica, now_ms: int) -> li
         batch.append(Statement(sql.ERASE_CELLS))
     if erasing:
         batch.append(Statement(sql.ERASE_CONTENT))
-    batch.append(Statement(sql.MODEL))
+    batch.append(Statement(sql.MODEL_WANTING if replica.index_apart else sql.MODEL))
     batch += [Statement(sql.INDEX_CONTENT, (page,)) for page in _pages(await _contents(inits))]
     batch += [Statement(sql.PREPARE_LABELS, (page,)) for page in _pages(_labels(cells))]
     if any(_is_label(cell.field) for cell in cells):

@@ -107,7 +107,7 @@ async def by_vectors(context: Context, vectors: Sequence[Vector], where: Filter)
     if context.index is None:
         return hits
     for vector in vectors:
-        for key, similarity in await context.index.search(vector, VECTOR_HITS, where):
+        for key, similarity, _ in await context.index.search(vector, VECTOR_HITS, where):
             rid, passage = divmod(key, PASSAGES_MAX)
             if similarity > hits.similarities.get(rid, -2.0):
                 hits.similarities[rid], hits.passages[rid] = similarity, passage

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from shoal.core.apply import Replica
 from shoal.core.caller import Caller
@@ -10,6 +11,60 @@ from shoal.schema.errors import InvalidInput, OutOfRange, TooMany
 from shoal.schema.limits import BATCH_MAX
 from shoal.schema.models import Note, NoteCode
 from shoal.schema.ontology import Ontology
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Where the ends differ."""
+
+    dirty: bool
+    """Whether writes are marked for a push: on a laptop."""
+    index_apart: bool
+    """Whether the vectors lie in an index apart from the database (apply.Replica)."""
+    embed_before_find: int
+    """Pending memories that a search embeds first, so that writers find what they wrote by meaning; 0 at the edge."""
+    embed_before_find_s: float
+    """How long a search waits for them."""
+    answers_remembered: int
+    """Searches whose answers are kept until the next write; 0 at the edge, where requests share nothing."""
+    query_vectors: int
+    """Vectors that a search may look for: 2 where a dialogue's last line is looked for as well, each a search."""
+    index_step_chars: int
+    """Characters of content whose vectors are made in one step, unless a single memory has more. On a laptop about 25
+    passages, a few seconds of a small model's time: what a step has made is kept only at its end, so a daemon that is
+    often stopped must get there, and a store that waits for its vector waits for the step under way."""
+    erases_at_once: bool
+    """Whether what is purged leaves the indexes before the answer, not by the background soon after."""
+    page_cells: int
+    """Cells written in one batch, and"""
+    page_bytes: int
+    """their bytes as JSON: whichever is reached first. At the edge batches are few, since their statements count."""
+
+
+LAPTOP: Final = Policy(
+    dirty=True,
+    index_apart=False,
+    embed_before_find=8,
+    embed_before_find_s=0.06,
+    answers_remembered=128,
+    query_vectors=2,
+    index_step_chars=32 * 1024,
+    erases_at_once=True,
+    page_cells=500,
+    page_bytes=512 * 1024,
+)
+EDGE: Final = Policy(
+    dirty=False,
+    index_apart=True,
+    embed_before_find=0,
+    embed_before_find_s=0.0,
+    answers_remembered=0,
+    query_vectors=1,
+    index_step_chars=128 * 1024,
+    erases_at_once=False,
+    page_cells=4_000,
+    page_bytes=900 * 1024,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +79,11 @@ class Context:
     """Milliseconds since 1970."""
     replica: Replica
     trash_days: int
+    policy: Policy
+    announce: Callable[[Sequence[str]], None] | None = None
+    """Is told the ids of memories that were written, whose vectors may be wanted: at the edge, to queue them."""
+    discard: Callable[[Sequence[str]], None] | None = None
+    """Is told of vectors `key.mark` that a search met and no memory has, to have them removed from an index apart."""
 
 
 def bounded(name: str, value: int, low: int, high: int, caller: Caller, notes: list[Note]) -> int:

@@ -11,7 +11,6 @@ from shoal.core.criteria import NARROWING, filter_of, narrowing, refuse_with_ids
 from shoal.core.filters import condition
 from shoal.core.protocols import Row
 from shoal.core.reading import ANY_STATE, VISIBLE, by_ids
-from shoal.core.storing import PAGE_CELLS
 from shoal.core.text import clean
 from shoal.core.times import MS_PER_DAY, iso
 from shoal.schema.errors import InvalidInput
@@ -111,8 +110,8 @@ async def revive(context: Context, ids: Sequence[str], caller: Caller) -> Revive
     return ReviveAnswer(ids=back, not_found=[one for one in wanted if one not in back])
 
 
-async def empty_trash(context: Context) -> int:
-    """Purge what has lain in the trash longer than `trash_days`, at most BATCH_MAX memories; return how many."""
+async def empty_trash(context: Context) -> list[str]:
+    """Purge what has lain in the trash longer than `trash_days`, at most BATCH_MAX memories; return their ids."""
     before = context.clock() - context.trash_days * MS_PER_DAY
     rows = await context.database.query(
         "select r.rid, lower(hex(r.id)) as id, r.space from record r indexed by record_trash"
@@ -121,7 +120,7 @@ async def empty_trash(context: Context) -> int:
         " where r.state = 3 and max(c.value, cast(substr(c.hlc, 1, 19) as integer) / 65536) < ?1 limit ?2",
         (before, BATCH_MAX),
     )
-    return len(await purge(context, rows))
+    return await purge(context, rows)
 
 
 def _keys(rows: Sequence[Row]) -> list[tuple[str, str]]:
@@ -131,8 +130,9 @@ def _keys(rows: Sequence[Row]) -> list[tuple[str, str]]:
 async def _apply_pages(context: Context, cells: Sequence[Cell], now_ms: int) -> dict[tuple[str, str], Prior]:
     """Return what each memory was before the batch that reached it."""
     priors: dict[tuple[str, str], Prior] = {}
-    for start in range(0, len(cells), PAGE_CELLS):
-        priors.update(await apply(context.database, cells[start : start + PAGE_CELLS], context.replica, now_ms))
+    size = context.policy.page_cells
+    for start in range(0, len(cells), size):
+        priors.update(await apply(context.database, cells[start : start + size], context.replica, now_ms))
     return priors
 
 

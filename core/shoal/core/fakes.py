@@ -8,6 +8,7 @@ import math
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Final, Protocol
 
@@ -104,15 +105,22 @@ class FakeVectorIndex:
         self._rows: dict[int, VectorRow] = {}
 
     async def upsert(self, rows: Sequence[VectorRow]) -> None:
-        """Add or replace vectors."""
+        """Put vectors in the place of all that their memories had."""
         # To the 32 bits that real indexes keep; all are looked at before any is taken.
-        taken = [VectorRow(row.key, array("f", self._checked(row.vector)), row.text_hash) for row in rows]
+        taken = [replace(row, vector=array("f", self._checked(row.vector))) for row in rows]
+        self._forget({row.key // PASSAGES_MAX for row in taken})
         self._rows.update((row.key, row) for row in taken)
 
-    async def delete(self, keys: Sequence[int]) -> None:
-        """Remove vectors; unknown keys are ignored."""
-        for key in keys:
-            self._rows.pop(key, None)
+    async def delete(self, rids: Sequence[int]) -> None:
+        """Remove all vectors of these memories; unknown ones are ignored."""
+        self._forget(set(rids))
+
+    def _forget(self, rids: set[int]) -> None:
+        self._rows = {key: row for key, row in self._rows.items() if key // PASSAGES_MAX not in rids}
+
+    def applies(self, where: Filter) -> bool:
+        """Say yes: every search asks the database which memories pass."""
+        return True
 
     async def search(self, vector: Vector, k: int, where: Filter) -> list[VectorHit]:
         """Return the k nearest passages, nearest first; of equals the lower key."""

@@ -25,9 +25,9 @@ def condition(where: Filter, alias: str, space: str | None = None) -> tuple[str,
         parts.append(sql)
         params.append(value)
 
-    if space is None:
+    if space is None and where.spaces is not None:
         add(*_one_of(f"{alias}.space", where.spaces))
-    else:
+    elif space is not None:
         parts.append(f"{alias}.space = {space}")
     if where.types is not None and where.types_left_out:
         add(f"{alias}.type not in (select value from json_each(?))", compact_json(where.types))

@@ -3,25 +3,32 @@
 `record.want` counts the reasons to make a memory's vectors; it falls to 0 only if no reason came meanwhile. After a
 change of model every memory is made anew from the newest to the oldest: meta 'reembed' is the rid below which that
 is still to do, meta 'model' the fingerprint that it is done for.
+
+A memory that the model refuses while it takes others is tried ATTEMPTS_MAX times and then given up, until somebody
+has them tried again; a model that takes nothing is an outage, for which no memory is to blame.
 """
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final, cast
 
 from shoal.core.cells import compact_json
 from shoal.core.context import Context
 from shoal.core.passages import split
-from shoal.core.protocols import Role, Row, Statement, VectorIndex, VectorRow
+from shoal.core.protocols import Embedder, Role, Row, SqlValue, Statement, Vector, VectorIndex, VectorRow
 from shoal.schema import sql
+from shoal.schema.errors import ModelBusy, ModelError, ModelOverQuota, ModelUnavailable
 from shoal.schema.limits import PASSAGES_MAX
+from shoal.schema.sql import State
 
-STEP_CHARS: Final = 32 * 1024
-"""Characters of content in one step, unless a single memory has more: about 25 passages, a few seconds of a small
-model's time. What a step has made is kept only at its end, so a daemon that is often stopped must get there, and a
-store that waits for its vector waits for the step under way."""
+ATTEMPTS_MAX: Final = 5
+"""Times that a memory is tried while the model takes others."""
+PROBE: Final = "ok"
+"""What a model must take that is well."""
 ERASE_LIMIT: Final = 100
 """Purged memories whose vectors go in one step."""
 CONTEXT_MAX_CHARS: Final = 200
@@ -29,11 +36,15 @@ CONTEXT_MAX_CHARS: Final = 200
 
 # The turn before gives a turn its meaning ("Yes, in May"): prototype figures .39 -> .69 R@10 on LoCoMo.
 _COLUMNS: Final = """
-  r.rid, r.want, r.init->>'content' as content,
+  r.rid, r.want, r.space, r.type, r.occurred_at, r.state, r.init->>'content' as content,
   (select p.init->>'content' from record p where p.space = r.space and p.conversation_id = r.conversation_id
     and p.position = r.position - 1 and p.state in (1, 2) limit 1) as previous
 """
 _WANTED: Final = f"select {_COLUMNS} from record r indexed by record_want where r.want > 0 order by r.rid desc limit ?1"
+_NAMED: Final = f"""select {_COLUMNS} from record r where r.want > 0 and r.rid in (
+    select m.rid from json_each(?2) j cross join record m on m.id = unhex(j.value)
+    union select n.rid from json_each(?2) j cross join record m on m.id = unhex(j.value) {sql.NEXT_TURN})
+  order by r.rid desc limit ?1"""
 _PURGED: Final = f"select {_COLUMNS} from record r indexed by record_want where r.want > 0 and r.init is null limit ?1"
 _REEMBED: Final = (
     f"select {_COLUMNS} from record r where r.rid < (select v from meta where k = 'reembed')"
@@ -44,6 +55,37 @@ update record set want = 0
 where rid in (select value->>0 from json_each(?1))
   and want = (select j.value->>1 from json_each(?1) j where j.value->>0 = record.rid)
 """
+_TAKEN: Final = "delete from unembedded where rid in (select value->>0 from json_each(?1))"
+_REFUSED: Final = """
+insert into unembedded (rid, attempts, code, at) select j.value, 1, ?2, ?3 from json_each(?1) j where true
+on conflict (rid) do update set attempts = attempts + 1, code = excluded.code, at = excluded.at
+"""
+_GIVE_UP: Final = f"""
+update record set want = 0 where rid in (
+  select j.value from json_each(?1) j cross join unembedded u on u.rid = j.value and u.attempts >= {ATTEMPTS_MAX})
+"""
+_TRY_AGAIN: Final = (
+    "update record set want = want + 1 where want = 0 and rid in (select rid from unembedded)",
+    "delete from unembedded",
+    "update meta set v = 0 where k = 'dead_letters' and v > 0",
+)
+WAITING_MAX: Final = 500
+"""Memories that wait for a vector which one call names: no more than a message of the queue takes."""
+_WAITING: Final = f"""
+select lower(hex(r.id)) as id from record r indexed by record_want where r.want > 0 and r.updated_at < ?1
+order by r.rid desc limit {WAITING_MAX}
+"""
+
+
+@dataclass(slots=True)
+class _Made:
+    """What became of a step's rows."""
+
+    vectors: list[VectorRow] = field(default_factory=list[VectorRow])
+    taken: list[Row] = field(default_factory=list[Row])
+    refused: list[Row] = field(default_factory=list[Row])
+    error: ModelError | None = None
+    """Why the last one was refused."""
 
 
 class Indexer:
@@ -83,14 +125,27 @@ class Indexer:
     async def step(self, limit: int) -> int:
         """Make the vectors of at most `limit` memories, the newest first; return how many were worked on.
 
-        Raises ModelError, StorageError; what was not finished stays wanted.
+        Raises ModelError, VectorIndexError, StorageError; what was not finished stays wanted.
         """
-        await self._erase_words()
+        await self.erase_words()
         return await self.wanted(limit) or await self._again(limit)
 
     async def wanted(self, limit: int) -> int:
         """Make the vectors that are new or out of date, as `step` does, without those of another model."""
-        return await self._work(_WANTED, limit, again=False)
+        return await self._work(_WANTED, limit)
+
+    async def named(self, ids: Sequence[str], limit: int) -> int:
+        """As `wanted`, for these memories and the turns after them; the others are left to others."""
+        return await self._work(_NAMED, limit, json.dumps(list(ids)))
+
+    async def try_again(self) -> list[str]:
+        """Want what was given up once more; return the ids of those that wait, WAITING_MAX at most."""
+        await self._context.database.batch([Statement(text) for text in _TRY_AGAIN])
+        return await self.waiting(self._context.clock() + 1)
+
+    async def waiting(self, before_ms: int) -> list[str]:
+        """Return the ids of memories that wait for vectors and were last written before then, WAITING_MAX at most."""
+        return [cast("str", row["id"]) for row in await self._context.database.query(_WAITING, (before_ms,))]
 
     async def settle(self, limit: int) -> None:
         """As `wanted`, and wait for the steps that are under way: they may have what the caller waits for."""
@@ -101,13 +156,16 @@ class Indexer:
 
     async def erase_purged(self) -> None:
         """Remove the vectors and the words of purged memories at once."""
-        while await self._work(_PURGED, ERASE_LIMIT, again=False):
+        while await self._work(_PURGED, ERASE_LIMIT):
             pass
-        await self._erase_words()
+        await self.erase_words()
 
-    async def _erase_words(self) -> None:
-        if await self._context.database.query("select 1 from meta where k = 'erase_words' and v = 1"):
+    async def erase_words(self) -> bool:
+        """Write the word indexes anew when something was purged; return whether that was so."""
+        due = await self._context.database.query("select 1 from meta where k = 'erase_words' and v = 1")
+        if due:
             await self._context.database.batch([Statement(text) for text in sql.OPTIMIZE])
+        return bool(due)
 
     async def _again(self, limit: int) -> int:
         """Make vectors anew after a change of model. One step at a time: the mark says that all above it is done."""
@@ -116,73 +174,129 @@ class Indexer:
         async with self._making_anew:
             return await self._work(_REEMBED, limit, again=True)
 
-    async def _work(self, select: str, limit: int, again: bool) -> int:
+    async def _work(self, select: str, limit: int, *params: SqlValue, again: bool = False) -> int:
         index = self._context.index
         if index is None:
             return 0
         async with self._taking:
-            rows = await self._take(select, limit)
-            rids = {cast("int", row["rid"]) for row in rows}
+            rows = await self._take(select, limit, params)
+            rids = {_rid(row) for row in rows}
             self._in_flight |= rids
         if not rows:
             return 0
         done = asyncio.get_running_loop().create_future()
         self._running.add(done)
         try:
-            await self._make(index, rows)
-            await self._finish(rows, again)
+            await self._finish(await self._make(index, rows), rows, again)
         finally:
             self._in_flight -= rids
             self._running.discard(done)
             done.set_result(None)
         return len(rows)
 
-    async def _take(self, select: str, limit: int) -> list[Row]:
-        rows = await self._context.database.query(select, (limit + len(self._in_flight),))
+    async def _take(self, select: str, limit: int, params: Sequence[SqlValue]) -> list[Row]:
+        rows = await self._context.database.query(select, (limit + len(self._in_flight), *params))
         rows = [row for row in rows if row["rid"] not in self._in_flight][:limit]
         if self._context.embedder is None:
-            return [row for row in rows if row["content"] is None]
-        return _within_step(rows)
+            return [row for row in rows if self._is_gone(row)]
+        return _within_step(rows, self._context.policy.index_step_chars)
 
-    async def _make(self, index: VectorIndex, rows: Sequence[Row]) -> None:
-        embedder = self._context.embedder
-        gone = [cast("int", row["rid"]) for row in rows if row["content"] is None]
+    def _is_gone(self, row: Row) -> bool:
+        """Whether a memory has no business in the index: purged, or in the trash where the index can't tell."""
+        return row["content"] is None or (self._context.policy.index_apart and row["state"] == State.TRASHED)
+
+    async def _make(self, index: VectorIndex, rows: Sequence[Row]) -> _Made:
+        gone = [row for row in rows if self._is_gone(row)]
+        there = [row for row in rows if not self._is_gone(row)]
+        made = _Made()
+        if there and self._context.embedder is not None:
+            await self._embed(self._context.embedder, there, made)
+            if not made.taken and made.error is not None:
+                await _require_well(self._context.embedder, made.error)
+        # Only once the model has answered: nothing of a step is done where it can't be finished.
         if gone:
-            await index.delete([rid * PASSAGES_MAX + passage for rid in gone for passage in range(PASSAGES_MAX)])
-        keyed = [pair for row in rows if row["content"] is not None for pair in _passages(row)]
-        if keyed and embedder is not None:
-            vectors = await embedder.embed([text for _, text in keyed], Role.PASSAGE)
-            await index.upsert(
-                [VectorRow(key, vector, text_hash(text)) for (key, text), vector in zip(keyed, vectors, strict=True)]
-            )
+            await index.delete([_rid(row) for row in gone])
+            made.taken += gone
+        if made.vectors:
+            await index.upsert(made.vectors)
+        return made
 
-    async def _finish(self, rows: Sequence[Row], again: bool) -> None:
+    async def _embed(self, embedder: Embedder, rows: Sequence[Row], made: _Made) -> None:
+        """Embed the rows together; where the model refuses, halve by halve, so that those it takes are made."""
+        keyed = [(row, key, text) for row in rows for key, text in _passages(row)]
+        try:
+            vectors = await embedder.embed([text for _, _, text in keyed], Role.PASSAGE)
+        except (ModelBusy, ModelOverQuota, ModelUnavailable):
+            raise
+        except ModelError as error:
+            if len(rows) == 1:
+                made.refused += rows
+                made.error = error
+                return
+            middle = len(rows) // 2
+            await self._embed(embedder, rows[:middle], made)
+            await self._embed(embedder, rows[middle:], made)
+            return
+        made.taken += rows
+        made.vectors += [
+            self._vector_row(row, key, text, vector) for (row, key, text), vector in zip(keyed, vectors, strict=True)
+        ]
+
+    def _vector_row(self, row: Row, key: int, text: str, vector: Vector) -> VectorRow:
+        type_name = cast("str", row["type"])
+        return VectorRow(
+            key=key,
+            vector=vector,
+            text_hash=text_hash(text),
+            space=cast("str", row["space"]),
+            type=type_name,
+            kind=self._context.ontology.info(type_name).kind,
+            occurred_ms=cast("int", row["occurred_at"]),
+            archived=row["state"] == State.ARCHIVED,
+        )
+
+    async def _finish(self, made: _Made, rows: Sequence[Row], again: bool) -> None:
+        batch: list[Statement] = []
         if again:
-            lowest = min(cast("int", row["rid"]) for row in rows)
-            done = Statement("update meta set v = ?1 where k = 'reembed' and v > ?1", (lowest,))
-        else:
-            done = Statement(_DONE, (compact_json([[row["rid"], row["want"]] for row in rows]),))
-        await self._context.database.batch([done])
+            lowest = min(_rid(row) for row in rows)
+            batch.append(Statement("update meta set v = ?1 where k = 'reembed' and v > ?1", (lowest,)))
+        if made.taken:
+            taken = (compact_json([[row["rid"], row["want"]] for row in made.taken]),)
+            batch += [Statement(_TAKEN, taken), *([] if again else [Statement(_DONE, taken)])]
+        if made.refused and made.error is not None:
+            refused = compact_json([row["rid"] for row in made.refused])
+            batch.append(Statement(_REFUSED, (refused, made.error.code, self._context.clock())))
+            batch.append(Statement(_GIVE_UP, (refused,)))
+        await self._context.database.batch(batch)
 
 
-def _within_step(rows: Sequence[Row]) -> list[Row]:
-    """Return the first rows whose contents have STEP_CHARS together, at least one row."""
+async def _require_well(embedder: Embedder, error: ModelError) -> None:
+    """Raise the error unless the model takes another text: then what it refused is to blame."""
+    try:
+        await embedder.embed([PROBE], Role.PASSAGE)
+    except ModelError:
+        raise error from None
+
+
+def _rid(row: Row) -> int:
+    return cast("int", row["rid"])
+
+
+def _within_step(rows: Sequence[Row], chars: int) -> list[Row]:
+    """Return the first rows whose contents have `chars` together, at least one row."""
     lengths = accumulate(len(cast("str | None", row["content"]) or "") for row in rows)
     return [
-        row
-        for number, (row, length) in enumerate(zip(rows, lengths, strict=True))
-        if not number or length <= STEP_CHARS
+        row for number, (row, length) in enumerate(zip(rows, lengths, strict=True)) if not number or length <= chars
     ]
 
 
 def _passages(row: Row) -> list[tuple[int, str]]:
     """Return [key, text to embed] of a memory's passages; the previous turn goes in front of the first."""
-    rid = cast("int", row["rid"])
     texts = [passage.text for passage in split(cast("str", row["content"]))]
     previous = cast("str | None", row["previous"])
     if previous is not None:
         texts[0] = f"{previous[-CONTEXT_MAX_CHARS:]}\n{texts[0]}"
-    return [(rid * PASSAGES_MAX + number, text) for number, text in enumerate(texts)]
+    return [(_rid(row) * PASSAGES_MAX + number, text) for number, text in enumerate(texts)]
 
 
 def text_hash(text: str) -> bytes:

@@ -46,7 +46,8 @@ class Filter:
     Times are milliseconds since 1970 (UTC), `since_ms` inclusive, `until_ms` exclusive.
     """
 
-    spaces: tuple[str, ...]
+    spaces: tuple[str, ...] | None = None
+    """None = every space."""
     types: tuple[str, ...] | None = None
     """None = every type; a kind is given as its types."""
     types_left_out: bool = False
@@ -67,11 +68,19 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class VectorRow:
-    """One passage's vector. `key` is rid * PASSAGES_MAX + passage; `text_hash` is of the text that was embedded."""
+    """One passage's vector. `key` is rid * PASSAGES_MAX + passage; `text_hash` is of the text that was embedded.
+
+    The rest is what an index that lies apart from the memories must know of one to filter by it.
+    """
 
     key: int
     vector: Vector
     text_hash: bytes
+    space: str
+    type: str
+    kind: str
+    occurred_ms: int
+    archived: bool
 
 
 class VectorHit(NamedTuple):
@@ -79,21 +88,28 @@ class VectorHit(NamedTuple):
 
     key: int
     similarity: float
+    mark: str | None = None
+    """Which version of the memory's vectors this is, from an index that lies apart from the memories and so may be
+    ahead of them or behind; it counts only where `vector_state` has the same. None = it can't differ."""
 
 
 class VectorIndex(Protocol):
-    """Nearest neighbours by cosine, one index a model fingerprint. A later `upsert` of a key replaces it."""
+    """Nearest neighbours by cosine, one index a model fingerprint."""
 
     async def upsert(self, rows: Sequence[VectorRow]) -> None:
-        """Add or replace vectors."""
+        """Put vectors in the place of all that their memories had; a memory's passages come in one call."""
         ...
 
-    async def delete(self, keys: Sequence[int]) -> None:
-        """Remove vectors; unknown keys are ignored."""
+    async def delete(self, rids: Sequence[int]) -> None:
+        """Remove all vectors of these memories; unknown ones are ignored."""
+        ...
+
+    def applies(self, where: Filter) -> bool:
+        """Say whether `search` filters by all of it; else what it returns must be filtered again."""
         ...
 
     async def search(self, vector: Vector, k: int, where: Filter) -> list[VectorHit]:
-        """Return the k nearest passages of memories that pass `where`, nearest first."""
+        """Return the k nearest passages of memories that pass what the index applies of `where`, nearest first."""
         ...
 
     async def neighbours(self, key: int, k: int, where: Filter) -> list[VectorHit]:

@@ -51,7 +51,7 @@ def page_of_rows(where: Filter, order: str, limit: int, offset: int) -> Statemen
     The texts are read of that page alone. Of several spaces each gives its own first rows, by the index of the
     order: sorting all of them together would read every memory.
     """
-    if len(where.spaces) == 1:
+    if where.spaces is None or len(where.spaces) == 1:
         passing, params = condition(where, "r")
         found = f"select r.rid from record r where {passing}"
     else:

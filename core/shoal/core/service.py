@@ -2,15 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
 from shoal.core import deleting, finding, reading, rewording, statistics, storing, updating
 from shoal.core.apply import Replica
 from shoal.core.backlog import NOTHING_LEFT, backlog
-from shoal.core.caller import Caller
-from shoal.core.context import Context
+from shoal.core.caller import Caller, Scope
+from shoal.core.context import LAPTOP, Context, Policy
 from shoal.core.finding import ALL_CHANNELS, Channel
 from shoal.core.ids import Key
 from shoal.core.indexing import Indexer
@@ -23,6 +22,7 @@ from shoal.schema.limits import TRASH_DAYS_DEFAULT
 from shoal.schema.models import (
     DeleteAnswer,
     DeleteRequest,
+    DeleteStatus,
     FindAnswer,
     FindRequest,
     GetAnswer,
@@ -30,6 +30,7 @@ from shoal.schema.models import (
     ModelStatus,
     Note,
     NoteCode,
+    RequeueAnswer,
     ReviveAnswer,
     StatsAnswer,
     StoreAnswer,
@@ -40,26 +41,8 @@ from shoal.schema.models import (
 )
 from shoal.schema.ontology import Ontology
 
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """Where the ends differ."""
-
-    dirty: bool
-    """Whether writes are marked for a push: on a laptop."""
-    embed_before_find: int
-    """Pending memories that a search embeds first, so that writers find what they wrote by meaning; 0 at the edge."""
-    embed_before_find_s: float
-    """How long a search waits for them."""
-    answers_remembered: int
-    """Searches whose answers are kept until the next write; 0 at the edge, where requests share nothing."""
-
-
 STORE_WAIT_S: Final = 60.0
 """How long a store with `wait` waits for vectors: 500 short texts take 6 s. What takes longer goes on by itself."""
-
-LAPTOP = Policy(dirty=True, embed_before_find=8, embed_before_find_s=0.06, answers_remembered=128)
-EDGE = Policy(dirty=False, embed_before_find=0, embed_before_find_s=0.0, answers_remembered=0)
 
 
 async def open_memory(
@@ -87,10 +70,11 @@ async def open_memory(
         embedder=embedder,
         ontology=ontology or Ontology.builtin(),
         clock=clock,
-        replica=Replica(str(device), policy.dirty),
+        replica=Replica(str(device), policy.dirty, policy.index_apart),
         trash_days=trash_days,
+        policy=policy,
     )
-    memory = Memory(context, policy, no_model_reason)
+    memory = Memory(context, no_model_reason)
     await memory.indexer.begin()
     await rewording.begin(context)
     return memory
@@ -99,9 +83,9 @@ async def open_memory(
 class Memory:
     """One memory for every agent. Every method checks the caller and raises ShoalError; nothing is half done."""
 
-    def __init__(self, context: Context, policy: Policy, no_model_reason: str) -> None:
+    def __init__(self, context: Context, no_model_reason: str) -> None:
         self._context = context
-        self._policy = policy
+        policy = context.policy
         self._embeds_before_find = policy.embed_before_find > 0 and context.embedder is not None
         self._no_model_reason = no_model_reason
         self.indexer = Indexer(context)
@@ -113,6 +97,7 @@ class Memory:
     ) -> StoreAnswer | StoreBatchAnswer:
         """Store one memory or several; durable when this returns. `key` tells equal texts apart (ids.py)."""
         answer = await storing.store(self._context, request, caller, key)
+        self._announce([answer.id] if isinstance(answer, StoreAnswer) else [one.id for one in answer.results])
         if not request.wait:
             return answer.model_copy(update={"notes": self._noted(answer.notes)})
         notes = [*answer.notes, *await self._embed(len(request.items or [request]))]
@@ -144,18 +129,22 @@ class Memory:
     async def update(self, request: UpdateRequest, caller: Caller) -> UpdateAnswer:
         """Change a memory, or supersede it with new text."""
         answer = await updating.update(self._context, request, caller)
+        self._announce([one for one in (answer.id, answer.superseded_by) if one is not None])
         return answer.model_copy(update={"notes": self._noted(answer.notes)})
 
     async def delete(self, request: DeleteRequest, caller: Caller) -> DeleteAnswer:
         """Put memories into the trash, or purge them."""
         answer = await deleting.delete(self._context, request, caller)
-        if answer.status == "purged":
+        if answer.status in (DeleteStatus.DELETED, DeleteStatus.PURGED):
+            self._announce(answer.ids)
+        if answer.status is DeleteStatus.PURGED and self._context.policy.erases_at_once:
             await self.indexer.erase_purged()
         return answer.model_copy(update={"notes": self._noted(answer.notes)})
 
     async def revive(self, ids: Sequence[str], caller: Caller) -> ReviveAnswer:
         """Take memories out of the trash."""
         answer = await deleting.revive(self._context, ids, caller)
+        self._announce(answer.ids)
         return answer.model_copy(update={"notes": self._noted(answer.notes)})
 
     async def stats(self, caller: Caller) -> StatsAnswer:
@@ -181,9 +170,21 @@ class Memory:
     async def empty_trash(self) -> int:
         """Purge what has lain in the trash too long, a bounded number; return how many."""
         purged = await deleting.empty_trash(self._context)
-        if purged:
+        self._announce(purged)
+        if purged and self._context.policy.erases_at_once:
             await self.indexer.erase_purged()
-        return purged
+        return len(purged)
+
+    async def requeue(self, caller: Caller) -> RequeueAnswer:
+        """Try anew what was given up or could not be delivered. Raises NotAllowed."""
+        caller.require(Scope.ADMIN)
+        ids = await self.indexer.try_again()
+        self._announce(ids)
+        return RequeueAnswer(requeued=len(ids))
+
+    def _announce(self, ids: Sequence[str]) -> None:
+        if ids and self._context.announce is not None:
+            self._context.announce(ids)
 
     def model_status(self) -> ModelStatus:
         """Say which model makes the vectors and how it is."""
@@ -218,12 +219,12 @@ class Memory:
         Searches at one time share a step: one each would queue the model's work before everybody's query. Whoever
         finds a step under way waits for the next as well, since that one may have begun before they wrote.
         """
-        deadline = asyncio.get_running_loop().time() + self._policy.embed_before_find_s
+        deadline = asyncio.get_running_loop().time() + self._context.policy.embed_before_find_s
         under_way = self._catching_up
         if under_way is not None and not under_way.done():
             await _until(under_way, deadline)
         if self._catching_up is None or self._catching_up.done():
-            self._catching_up = self._step(self._policy.embed_before_find)
+            self._catching_up = self._step(self._context.policy.embed_before_find)
         await _until(self._catching_up, deadline)
 
     def _step(self, limit: int) -> "asyncio.Future[None]":

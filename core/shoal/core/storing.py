@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from shoal.core.apply import Prior, apply
 from shoal.core.caller import Caller, Scope
 from shoal.core.cells import Cell, cells_json
-from shoal.core.context import Context
+from shoal.core.context import Context, Policy
 from shoal.core.drafts import Draft, draft
 from shoal.core.ids import Key
 from shoal.schema.errors import InvalidInput, TooMany
@@ -21,10 +21,6 @@ from shoal.schema.models import (
     StoreStatus,
 )
 from shoal.schema.sql import Mode, State
-
-PAGE_CELLS = 500
-PAGE_BYTES = 512 * 1024
-"""Cells and JSON bytes of one batch, the bounds of a page of sync too."""
 
 
 async def store(
@@ -70,7 +66,7 @@ async def write(context: Context, drafts: Sequence[Draft], mode: Mode, now_ms: i
     for one in drafts:
         united[one.id] = united[one.id].united(one) if one.id in united else one
     priors: dict[tuple[str, str], Prior] = {}
-    for page in _pages([one.cells(mode) for one in united.values()]):
+    for page in _pages([one.cells(mode) for one in united.values()], context.policy):
         priors.update(await apply(context.database, page, context.replica, now_ms))
     seen: set[str] = set()
     results: list[Stored] = []
@@ -80,13 +76,13 @@ async def write(context: Context, drafts: Sequence[Draft], mode: Mode, now_ms: i
     return results
 
 
-def _pages(memories: Sequence[list[Cell]]) -> Iterator[list[Cell]]:
-    """Yield pages of whole memories within PAGE_CELLS and PAGE_BYTES; a larger memory goes alone."""
+def _pages(memories: Sequence[list[Cell]], policy: Policy) -> Iterator[list[Cell]]:
+    """Yield pages of whole memories within the policy's bounds; a larger memory goes alone."""
     page: list[Cell] = []
     size = 0
     for cells in memories:
         length = len(cells_json(cells).encode()) if len(memories) > 1 else 0
-        if page and (len(page) + len(cells) > PAGE_CELLS or size + length > PAGE_BYTES):
+        if page and (len(page) + len(cells) > policy.page_cells or size + length > policy.page_bytes):
             yield page
             page, size = [], 0
         page = page + cells

@@ -37,7 +37,6 @@ GHOSTS_MAX: Final = 0.25
 """Share of deleted and replaced rows at which the matrix is made anew: 0.3 s for 100,000 vectors."""
 GROWTH_MAX: Final = 4
 """Factor by which it may grow before it is made anew, with the mean of what there is now."""
-KEYS_PER_STATEMENT: Final = 10_000
 _READ_ROWS: Final = 4_096
 
 _TABLES: Final = (
@@ -53,15 +52,17 @@ _TABLES: Final = (
     "create index if not exists vector_stamp on vector (model, stamp)",
 )
 _REGISTER: Final = "insert or ignore into vector_model (fingerprint, dim) values (?1, ?2)"
-_COUNT_REMOVED: Final = """
+_OF_MEMORIES: Final = f"""json_each(?1) j cross join vector v
+  on v.key between j.value * {PASSAGES_MAX} and j.value * {PASSAGES_MAX} + {PASSAGES_MAX - 1}"""
+_COUNT_REMOVED: Final = f"""
 update vector_model set removed = removed + x.n
-from (select v.model, count(*) as n from json_each(?1) j cross join vector v on v.key = j.value group by v.model) x
+from (select v.model, count(*) as n from {_OF_MEMORIES} group by v.model) x
 where x.model = vector_model.id
 """
-_DELETE: Final = "delete from vector where key in (select value from json_each(?1))"
+_DELETE: Final = f"delete from vector where put in (select v.put from {_OF_MEMORIES})"
 _STAMP: Final = "update vector_model set stamp = stamp + ?2 where fingerprint = ?1"
 _PUT: Final = """
-insert or replace into vector (key, model, stamp, text_hash, data)
+insert into vector (key, model, stamp, text_hash, data)
 select ?2, id, stamp, ?3, ?4 from vector_model where fingerprint = ?1
 """
 _MODEL: Final = "select id, stamp, removed from vector_model where fingerprint = ?1"
@@ -101,7 +102,10 @@ class SqliteVecIndex:
         return index
 
     async def upsert(self, rows: Sequence[VectorRow]) -> None:
-        """Add or replace vectors. Raises ValueError for one that isn't a unit vector of the model's length."""
+        """Put vectors in the place of all that their memories had.
+
+        Raises ValueError for one that isn't a unit vector of the model's length.
+        """
         if not rows:
             return
         latest = {row.key: row for row in rows}
@@ -110,14 +114,17 @@ class SqliteVecIndex:
             for row in latest.values()
         ]
         # Registered again: another process may have dropped the model meanwhile.
-        before = [self._register(), *_each(_COUNT_REMOVED, list(latest))]
+        before = [self._register(), *_removing([key // PASSAGES_MAX for key in latest])]
         await self._database.batch([*before, Statement(_STAMP, (self._fingerprint, len(puts))), *puts])
 
-    async def delete(self, keys: Sequence[int]) -> None:
-        """Remove vectors, of whatever model; unknown keys are ignored."""
-        if keys:
-            unique = list(dict.fromkeys(keys))
-            await self._database.batch([*_each(_COUNT_REMOVED, unique), *_each(_DELETE, unique)])
+    async def delete(self, rids: Sequence[int]) -> None:
+        """Remove all vectors of these memories, of whatever model; unknown ones are ignored."""
+        if rids:
+            await self._database.batch(_removing(rids))
+
+    def applies(self, where: Filter) -> bool:
+        """Say yes: the filter is a condition of the same SQL."""
+        return True
 
     async def search(self, vector: Vector, k: int, where: Filter) -> list[VectorHit]:
         """Return the k nearest passages of memories that pass `where`, nearest first; of equals the lower key."""
@@ -231,9 +238,9 @@ def _take(cursor: Iterator[Any], count: int) -> Iterator[Any]:
         yield row
 
 
-def _each(sql: str, keys: Sequence[int]) -> Iterator[Statement]:
-    for start in range(0, len(keys), KEYS_PER_STATEMENT):
-        yield Statement(sql, (json.dumps(keys[start : start + KEYS_PER_STATEMENT]),))
+def _removing(rids: Sequence[int]) -> list[Statement]:
+    memories = (json.dumps(sorted(set(rids))),)
+    return [Statement(_COUNT_REMOVED, memories), Statement(_DELETE, memories)]
 
 
 def _compare_all(connection: apsw.Connection, model: _Model, query: bytes, k: int, where: Filter) -> list[VectorHit]:

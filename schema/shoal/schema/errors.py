@@ -24,8 +24,13 @@ ShoalError
 ├── BodyTooLarge                  413
 ├── UnsupportedMediaType          415
 ├── HostNotAllowed                421
+├── RateLimited                   429
 ├── InternalError                 500  a fault of ours; the log has it under the request's id
+├── NotConfigured                 503  the server lacks what it needs to serve anyone
 ├── StorageError                  503
+│   ├── StorageBusy                    worth another try
+│   ├── StorageOverQuota               until the quota's day is over
+│   ├── NotPrepared                    the migrations have not been applied
 │   ├── DatabaseCorrupt
 │   ├── DatabaseForeign
 │   ├── DatabaseLocked
@@ -33,7 +38,10 @@ ShoalError
 │   ├── DatabaseReplaced
 │   ├── DatabaseFull
 │   └── SchemaTooNew
+├── VectorIndexError              503
 ├── ModelError                    503
+│   ├── ModelBusy                      worth another try
+│   ├── ModelOverQuota                 until the quota's day is over
 │   ├── ModelUnavailable
 │   └── WeightsMismatch
 └── DaemonError                   503
@@ -217,10 +225,24 @@ class HostNotAllowed(ShoalError):
     status = 421
 
 
+class RateLimited(ShoalError):
+    """Too many requests of one caller in a short time."""
+
+    code = "rate_limited"
+    status = 429
+
+
 class InternalError(ShoalError):
     """A fault of ours."""
 
     code = "internal_error"
+
+
+class NotConfigured(ShoalError):
+    """The server lacks a setting without which it serves nobody."""
+
+    code = "not_configured"
+    status = 503
 
 
 class StorageError(ShoalError):
@@ -228,6 +250,24 @@ class StorageError(ShoalError):
 
     code = "storage_error"
     status = 503
+
+
+class StorageBusy(StorageError):
+    """The database is overloaded or was lost for a moment. What became of a write is unknown; writing again is safe."""
+
+    code = "storage_busy"
+
+
+class StorageOverQuota(StorageError):
+    """The database's daily quota is used up; `until` says when it is given anew."""
+
+    code = "storage_over_quota"
+
+
+class NotPrepared(StorageError):
+    """The database has no tables yet, or those of an older version."""
+
+    code = "not_prepared"
 
 
 class DatabaseCorrupt(StorageError):
@@ -272,11 +312,30 @@ class SchemaTooNew(StorageError):
     code = "schema_too_new"
 
 
+class VectorIndexError(ShoalError):
+    """The vector index refused; words still find."""
+
+    code = "vector_index_error"
+    status = 503
+
+
 class ModelError(ShoalError):
     """Embedding failed; words still find."""
 
     code = "model_error"
     status = 503
+
+
+class ModelBusy(ModelError):
+    """The model did not answer in time, or takes no more requests for a moment."""
+
+    code = "model_busy"
+
+
+class ModelOverQuota(ModelError):
+    """The model's daily quota is used up; `until` says when it is given anew."""
+
+    code = "model_over_quota"
 
 
 class ModelUnavailable(ModelError):

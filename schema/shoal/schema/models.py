@@ -40,6 +40,12 @@ class NoteCode(StrEnum):
     """The model that the settings name can't be used; another one makes the vectors."""
     PENDING = "pending"
     """Some memories have no vector yet and are found by their words only."""
+    NOT_EMBEDDED = "not_embedded"
+    """The model refused some memories again and again; they are found by their words only."""
+    OVER_QUOTA = "over_quota"
+    """A service's daily quota is used up; what waits for it goes on by itself at the time that the message names."""
+    UNDELIVERED = "undelivered"
+    """Messages of the queue could not be delivered."""
     PARTIAL = "partial"
     """Not all that matches could be looked at."""
     CLAMPED = "clamped"
@@ -327,12 +333,25 @@ class ReviveAnswer(Answer):
     notes: list[Note] = []
 
 
+class RequeueAnswer(Answer):
+    """How many memories are tried anew."""
+
+    requeued: int
+
+
 class ModelStatus(Answer):
     """The embedding model in use and how far its vectors are."""
 
     fingerprint: str | None
     state: str
     reason: str | None = None
+
+
+class Pause(Answer):
+    """A service whose daily quota is used up."""
+
+    service: str
+    until: str
 
 
 class StatsAnswer(Answer):
@@ -349,4 +368,9 @@ class StatsAnswer(Answer):
     database_bytes: int | None
     """Size of the whole database; None for who may not read every space."""
     spaces: dict[str, int]
+    failed_embeddings: int = 0
+    """Memories that the model refused again and again, counted up to 10,000."""
+    dead_letters: int = 0
+    """Messages of the queue that could not be delivered since they were last sent again."""
+    paused: Pause | None = None
     degraded: list[Note]

@@ -148,8 +148,11 @@ delete from content_fts where rowid in (
 """
 """The words of what this batch purges or writes anew."""
 
-MODEL: Final = f"""
+
+def _model(more: str) -> str:
+    return f"""
 update record set (life, state, type, occurred_at, updated_at) = (x.life, x.state, x.type, x.occurred_at, x.updated_at)
+  {more}
 from (
   select m.rid, m.life,
     case when m.rank % 2 = 0 or m.rank < m.life then 0
@@ -170,10 +173,18 @@ from (
 where x.rid = record.rid and (record.life, record.state, record.type, record.occurred_at, record.updated_at)
   is not (x.life, x.state, x.type, x.occurred_at, x.updated_at)
 """
+
+
+MODEL: Final = _model("")
 """Settle what filters and sorting need, from the `init` and the cells of the record's greatest rank.
 
 Recall counts (`n:<device>`, `last:<device>`) don't make a memory updated.
 """
+MODEL_WANTING: Final = _model(
+    """, want = want + (class = 'memory'
+  and (record.state, record.type, record.occurred_at) is not (x.state, x.type, x.occurred_at))"""
+)
+"""The same where the vector index lies apart from the database and filters by what it was told."""
 
 INDEX_CONTENT: Final = f"""
 insert or replace into content_fts (rowid, content)
@@ -230,22 +241,28 @@ delete from label_fts where rowid in (
   select m.rid from {_TOUCHED} t cross join record m on m.rid = t.rid where m.class = 'memory' and m.state = 0)
 """
 
-_NEXT_TURN = (
+NEXT_TURN: Final = (
     "cross join record n on m.conversation_id is not null and n.space = m.space"
     " and n.conversation_id = m.conversation_id and n.position = m.position + 1"
 )
+"""From a turn `m` to the turn `n` after it."""
 WANT_NEXT_TURN: Final = f"""
 update record set want = want + 1 where rid in (
-  select n.rid from {_TOUCHED} t cross join record m on m.rid = t.rid {_NEXT_TURN})
+  select n.rid from {_TOUCHED} t cross join record m on m.rid = t.rid {NEXT_TURN})
 """
 """A turn's vector is made of the previous turn and the turn: when one comes or goes, the next is made anew."""
 
 WANT_AFTER_PURGED: Final = f"""
 update record set want = want + 1 where rid in (
-  select n.rid from json_each(?1) j cross join record m on {_RECORD_OF_CELL} {_NEXT_TURN}
+  select n.rid from json_each(?1) j cross join record m on {_RECORD_OF_CELL} {NEXT_TURN}
   where j.value->>2 = 'init' and j.value->>5 is null)
 """
 """The same for turns that this batch purges; goes first, as nothing tells their place afterwards."""
+
+WANT_ANEW: Final = """
+update record set want = want + 1 where want = 0 and class = 'memory' and rid in (select value from json_each(?1))
+"""
+"""?1 = [rid, ...]: memories whose vectors an index apart has lost or has wrong."""
 
 MARK_WORDS: Final = """
 insert into meta (k, v) select 'erase_words', 1
