@@ -20,9 +20,10 @@ from platformdirs import user_cache_path
 
 from bench.datasets import Collection, load_locomo, load_madial
 from bench.generic_text import LANGUAGES, PAIR_LANGUAGES, load_pairs, load_passages, load_queries
-from bench.make_means import calibrate, centring_arrays
+from bench.make_means import centring_arrays
 from bench.metrics import mean, recall_at
 from bench.vectors import RawModel, unit
+from shoal.core.calibrating import measure
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,7 +115,7 @@ def _row(measured: Measured, variant: Variant) -> str:
     cosines = all_queries @ all_passages.T
     number = np.arange(len(all_queries)) % meanings
     recalls.append(float((cosines.argmax(axis=1) % meanings == number).mean()))
-    calibration = calibrate(all_queries, all_passages, meanings)
+    calibration = measure(all_queries.tolist(), all_passages.tolist(), meanings)
     unrelated = cosines[number[:, None] != number[None, :]]
     distance = (calibration.related - unrelated.mean()) / unrelated.std()
     cells = " | ".join(f"{value:.3f}" for value in recalls)

@@ -1,20 +1,20 @@
 """Generic text in several languages, written for this project: what a centring and a calibration are made from.
 
 `generic/queries.<language>.txt` holds a question or a few search words a line. `generic/passages.<language>.txt`
-holds blocks parted by blank lines: a statement, or the turns of a conversation. `generic/pairs.jsonl` holds
-questions with their answers in English and in Chinese; it shares no topic with the other files and serves to
-measure. Nothing of it comes from a benchmark.
+holds blocks parted by blank lines: a statement, or the turns of a conversation. The pairs that core calibrates with
+share no topic with these files and serve to measure. Nothing of it comes from a benchmark.
 """
 
-import json
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from shoal.core.calibration_pairs import PASSAGES, QUERIES
+
 FOLDER: Final = Path(__file__).parent / "generic"
 LANGUAGES: Final = ("en", "zh", "es", "fr", "de", "ja")
-PAIR_LANGUAGES: Final = ("en", "zh")
+PAIR_LANGUAGES: Final = tuple(QUERIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,9 @@ def load_passages(language: str) -> list[str]:
 
 def load_pairs() -> Pairs:
     """Return the question and answer pairs."""
-    rows = [json.loads(line) for line in _text("pairs.jsonl").splitlines()]
     return Pairs(
-        {language: [row["query"][language] for row in rows] for language in PAIR_LANGUAGES},
-        {language: [row["passage"][language] for row in rows] for language in PAIR_LANGUAGES},
+        {language: list(texts) for language, texts in QUERIES.items()},
+        {language: list(texts) for language, texts in PASSAGES.items()},
     )
 
 

@@ -18,14 +18,14 @@ from platformdirs import user_cache_path
 
 from bench.generic_text import LANGUAGES, load_pairs, load_passages, load_queries
 from bench.vectors import RawModel, unit
-from shoal.core.protocols import Calibration, Role
+from shoal.core.calibrating import measure
+from shoal.core.protocols import Role
 from shoal.local.embedding.centring import Centring
 from shoal.local.embedding.descriptor import E5_SMALL_Q4
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-UNRELATED_PERCENTILE: Final = 95
 _DECIMALS: Final = 6
 """So that another processor's last bits don't make another file."""
 
@@ -43,20 +43,6 @@ def centring_arrays(
     return {name: np.round(array, _DECIMALS).astype(np.float32) for name, array in arrays.items()}
 
 
-def calibrate(queries: "NDArray[np.float32]", passages: "NDArray[np.float32]", meanings: int) -> Calibration:
-    """Return what cosines mean, from centred unit vectors [meanings x languages, dim] of questions and answers.
-
-    Row i and row i + meanings mean the same in another language; every such pair counts as related.
-    """
-    cosines = queries @ passages.T
-    number = np.arange(len(queries)) % meanings
-    related = number[:, None] == number[None, :]
-    return Calibration(
-        unrelated=round(float(np.percentile(cosines[~related], UNRELATED_PERCENTILE)), 3),
-        related=round(float(np.median(cosines[related])), 3),
-    )
-
-
 async def _make(out: Path, cache_dir: Path) -> None:
     model = RawModel(cache_dir)
     try:
@@ -71,9 +57,9 @@ async def _make(out: Path, cache_dir: Path) -> None:
     with out.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
     centring = Centring(out)
-    calibration = calibrate(
-        unit(centring.apply(pair_queries, Role.QUERY)),
-        unit(centring.apply(pair_passages, Role.PASSAGE)),
+    calibration = measure(
+        unit(centring.apply(pair_queries, Role.QUERY)).tolist(),
+        unit(centring.apply(pair_passages, Role.PASSAGE)).tolist(),
         len(pairs.queries["en"]),
     )
     texts = sum(len(vectors) for vectors in (*queries.values(), *passages.values()))

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 from bench.generic_text import LANGUAGES, load_pairs, load_passages, load_queries
-from bench.make_means import calibrate, centring_arrays
-from bench.vectors import unit
+from bench.make_means import centring_arrays
 
 
 @pytest.fixture
@@ -29,14 +28,6 @@ def test_after_centring_the_languages_means_coincide(vectors: dict[str, np.ndarr
     for of_language in vectors.values():
         mean = of_language.mean(axis=0) - arrays["query"]
         assert np.abs(mean - (mean @ axes.T) @ axes).max() < 1e-4
-
-
-def test_calibration_reads_related_pairs_across_languages():
-    meanings = unit(np.random.default_rng(3).normal(size=(40, 64)).astype(np.float32))
-    both = np.concatenate([meanings, meanings])
-    calibration = calibrate(both, both, 40)
-    assert calibration.related == 1.0
-    assert calibration.unrelated < 0.3
 
 
 def test_the_generic_text_is_plenty_and_not_the_measuring_text():

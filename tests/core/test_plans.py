@@ -31,9 +31,9 @@ ENDS: Final = {
 """Least and greatest values that stand at an end of what is read: nothing is left out on the way there."""
 
 NOT_ISSUED: Final = {
-    "SIZE": "by drivers themselves",
+    "SIZE": "drivers issue it themselves",
     "NEXT_TURN": "a part of others",
-    "WANT_ANEW": "by the edge's reconcile",
+    "WANT_ANEW": "the edge's reconcile issues it",
 }
 """Shared texts that the service doesn't issue as they are."""
 
