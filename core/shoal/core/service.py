@@ -17,7 +17,7 @@ from shoal.core.migrate import migrate
 from shoal.core.protocols import Database, Embedder, Phase, Statement, VectorIndex
 from shoal.core.remembered import Remembered
 from shoal.core.statistics import degraded
-from shoal.schema.errors import ModelError, ShoalError
+from shoal.schema.errors import ModelError, ShoalError, VectorIndexError
 from shoal.schema.limits import TRASH_DAYS_DEFAULT
 from shoal.schema.models import (
     DeleteAnswer,
@@ -209,7 +209,7 @@ class Memory:
             await asyncio.wait_for(asyncio.shield(step), STORE_WAIT_S)
         except TimeoutError:
             pass  # the answer's note says how many are pending
-        except ModelError as error:
+        except (ModelError, VectorIndexError) as error:
             return [Note(code=NoteCode.LEXICAL_ONLY, message=f"Not embedded: {error}")]
         return []
 
