@@ -189,6 +189,48 @@ async def test_a_model_that_takes_nothing_is_an_outage_that_no_memory_is_blamed_
     assert await edge.memory.pending() == 3
 
 
+async def test_what_left_the_index_is_done_though_the_model_is_down(edge: Rig):
+    one = await edge.store("a fact")
+    await edge.embed_all()
+    await edge.store("another")
+    await edge.purge(one.id)
+    edge.embedder.down = True
+    with pytest.raises(ModelError):
+        await edge.memory.embed_pending(32)
+    assert memories(edge) == set()
+    assert await edge.memory.pending() == 1
+
+
+async def test_an_edit_while_a_memory_is_given_up_is_a_new_reason_to_try(edge: Rig):
+    bad = await edge.store("poison")
+    await edge.store("fact")
+    for _ in range(ATTEMPTS_MAX - 1):
+        await edge.memory.embed_pending(32)
+
+    async def edited(texts: Sequence[str], role: Role) -> list[Vector]:
+        edge.rows("update record set want = want + 1 where id = unhex(?)", bad.id)
+        return await Choosy.embed(edge.embedder, texts, role)
+
+    edge.embedder.embed = edited
+    await edge.memory.embed_pending(32)
+    assert edge.value("select want from record where id = unhex(?)", bad.id) > 0
+
+
+async def test_a_memory_that_another_model_refuses_is_tried_again_too(edge: Rig):
+    await edge.store_all([StoreItem(content="a fact"), StoreItem(content="cured")])
+    await edge.embed_all()
+    edge.rows("update record set init = json_set(init, '$.content', 'poison') where init->>'content' = 'cured'")
+    other = Choosy()
+    other._fingerprint = "choosy@2"
+    again = await opened(connection=edge.connection, embedder=other, policy=EDGE)
+    assert await again.memory.embed_pending(32) == 2
+    assert await again.memory.pending() == 1
+    for _ in range(ATTEMPTS_MAX - 1):
+        await again.memory.embed_pending(32)
+    assert await again.memory.pending() == 0
+    assert again.value("select attempts from unembedded") == ATTEMPTS_MAX
+
+
 async def test_one_memory_alone_is_blamed_only_if_the_model_takes_another_text(edge: Rig):
     await edge.store("poison")
     await edge.memory.embed_pending(32)

@@ -57,12 +57,11 @@ where rid in (select value->>0 from json_each(?1))
 """
 _TAKEN: Final = "delete from unembedded where rid in (select value->>0 from json_each(?1))"
 _REFUSED: Final = """
-insert into unembedded (rid, attempts, code, at) select j.value, 1, ?2, ?3 from json_each(?1) j where true
+insert into unembedded (rid, attempts, code, at) select j.value->>0, 1, ?2, ?3 from json_each(?1) j where true
 on conflict (rid) do update set attempts = attempts + 1, code = excluded.code, at = excluded.at
 """
-_GIVE_UP: Final = f"""
-update record set want = 0 where rid in (
-  select j.value from json_each(?1) j cross join unembedded u on u.rid = j.value and u.attempts >= {ATTEMPTS_MAX})
+_GIVE_UP: Final = f"""{_DONE}
+  and exists (select 1 from unembedded u where u.rid = record.rid and u.attempts >= {ATTEMPTS_MAX})
 """
 _TRY_AGAIN: Final = (
     "update record set want = want + 1 where want = 0 and rid in (select rid from unembedded)",
@@ -187,7 +186,8 @@ class Indexer:
         done = asyncio.get_running_loop().create_future()
         self._running.add(done)
         try:
-            await self._finish(await self._make(index, rows), rows, again)
+            made = await self._make(index, rows)
+            await self._finish(made, min(rids) if again else None)
         finally:
             self._in_flight -= rids
             self._running.discard(done)
@@ -208,15 +208,18 @@ class Indexer:
     async def _make(self, index: VectorIndex, rows: Sequence[Row]) -> _Made:
         gone = [row for row in rows if self._is_gone(row)]
         there = [row for row in rows if not self._is_gone(row)]
-        made = _Made()
-        if there and self._context.embedder is not None:
-            await self._embed(self._context.embedder, there, made)
-            if not made.taken and made.error is not None:
-                await _require_well(self._context.embedder, made.error)
-        # Only once the model has answered: nothing of a step is done where it can't be finished.
+        made = _Made(taken=gone)
         if gone:
             await index.delete([_rid(row) for row in gone])
-            made.taken += gone
+        if there and self._context.embedder is not None:
+            try:
+                await self._embed(self._context.embedder, there, made)
+                if made.error is not None and len(made.refused) == len(there):
+                    await _require_well(self._context.embedder, made.error)
+            except ModelError:
+                # What has left the index needs no model.
+                await self._finish(_Made(taken=gone))
+                raise
         if made.vectors:
             await index.upsert(made.vectors)
         return made
@@ -255,19 +258,29 @@ class Indexer:
             archived=row["state"] == State.ARCHIVED,
         )
 
-    async def _finish(self, made: _Made, rows: Sequence[Row], again: bool) -> None:
+    async def _finish(self, made: _Made, reembedded_to: int | None = None) -> None:
+        """Note what became of the rows; `reembedded_to` is the lowest rid of a step after a change of model."""
         batch: list[Statement] = []
-        if again:
-            lowest = min(_rid(row) for row in rows)
-            batch.append(Statement("update meta set v = ?1 where k = 'reembed' and v > ?1", (lowest,)))
+        if reembedded_to is not None:
+            batch.append(Statement("update meta set v = ?1 where k = 'reembed' and v > ?1", (reembedded_to,)))
         if made.taken:
-            taken = (compact_json([[row["rid"], row["want"]] for row in made.taken]),)
-            batch += [Statement(_TAKEN, taken), *([] if again else [Statement(_DONE, taken)])]
-        if made.refused and made.error is not None:
-            refused = compact_json([row["rid"] for row in made.refused])
+            taken = (_with_wants(made.taken),)
+            batch.append(Statement(_TAKEN, taken))
+            if reembedded_to is None:
+                batch.append(Statement(_DONE, taken))
+        if made.error is not None:
+            refused = _with_wants(made.refused)
             batch.append(Statement(_REFUSED, (refused, made.error.code, self._context.clock())))
-            batch.append(Statement(_GIVE_UP, (refused,)))
-        await self._context.database.batch(batch)
+            if reembedded_to is None:
+                batch.append(Statement(_GIVE_UP, (refused,)))
+            else:
+                batch.append(Statement(sql.WANT_ANEW, (compact_json([_rid(row) for row in made.refused]),)))
+        if batch:
+            await self._context.database.batch(batch)
+
+
+def _with_wants(rows: Sequence[Row]) -> str:
+    return compact_json([[row["rid"], row["want"]] for row in rows])
 
 
 async def _require_well(embedder: Embedder, error: ModelError) -> None:
