@@ -270,7 +270,7 @@ async def test_a_refusing_storage_is_503(memory: Memory, monkeypatch: pytest.Mon
         raise DatabaseLocked("The database is locked.", "Try again.")
 
     monkeypatch.setattr(Memory, "store", locked)
-    monkeypatch.setattr(Memory, "health", locked)
+    monkeypatch.setattr(Memory, "check", locked)
     async with client_of(rest_of(memory)) as rest:
         error_of(await rest.post("/api/v1/memories", json={"content": "x"}), 503, "database_locked")
         error_of(await rest.get("/healthz"), 503, "database_locked")

@@ -133,11 +133,12 @@ async def test_passages_of_one_memory_are_found_one_by_one(indexed: tuple[Databa
         (Filter(("other",)), [2]),
         (Filter(("main", "other")), [1, 2, 3, 5]),
         (Filter(()), []),
+        (Filter(None), [1, 2, 3, 5]),
         (Filter(SPACES, types=("bug",)), [3]),
         (Filter(SPACES, since_ms=2, until_ms=5), [2, 3]),
         (Filter(SPACES, states=(State.LIVE, State.ARCHIVED)), [1, 2, 3, 4, 5]),
     ],
-    ids=["space", "other space", "two spaces", "no space", "type", "time", "archived"],
+    ids=["space", "other space", "two spaces", "no space", "every space", "type", "time", "archived"],
 )
 async def test_only_memories_that_pass_the_filter_are_found(
     indexed: tuple[Database, VectorIndex], where: Filter, expected: list[int]

@@ -432,6 +432,18 @@ async def test_a_time_that_nobody_can_write_does_not_keep_the_rest_from_being_re
     assert len(await rig.get(odd.id, sound.id)) == 2
 
 
+async def test_the_newest_of_a_time_are_those_of_all_spaces_that_are_asked(rig: Rig):
+    for space, day in (("a", 18), ("b", 19), ("c", 20), ("a", 20)):
+        await rig.store(f"lunch in {space} on {day}", space=space, occurred_at=f"2026-09-{day}")
+    for space, expected in (
+        ("*", {"lunch in c on 20", "lunch in a on 20"}),
+        (["a", "b"], {"lunch in a on 20"}),
+        ("b", set()),
+    ):
+        found = await rig.find("yesterday", space=space, min_score=0.8)
+        assert {one.snippet for one in found} == expected
+
+
 async def test_yesterday_is_the_callers_own(rig: Rig):
     one = await rig.store("We had lunch", occurred_at="2026-09-20T18:00:00Z")
     rig.clock.now = NOW + 5 * 3_600_000  # 19:13 on the 21st in UTC, the 22nd in Tokyo

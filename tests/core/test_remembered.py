@@ -33,11 +33,22 @@ def test_the_least_recently_used_answer_goes_first():
     assert [remembered.get(question, 1, 0) is not None for question in "abc"] == [True, False, True]
 
 
-@pytest.mark.parametrize("code", [NoteCode.LEXICAL_ONLY, NoteCode.PENDING, NoteCode.PARTIAL])
+@pytest.mark.parametrize(
+    "code",
+    [NoteCode.LEXICAL_ONLY, NoteCode.PENDING, NoteCode.NOT_EMBEDDED, NoteCode.OVER_QUOTA, NoteCode.PARTIAL],
+)
 def test_an_incomplete_answer_is_not_kept(code: NoteCode):
     remembered = Remembered(2)
     remembered.put("q", 1, 0, ANSWER.model_copy(update={"notes": [Note(code=code, message="so far")]}))
     assert remembered.get("q", 1, 0) is None
+
+
+def test_an_answer_that_the_state_of_things_leaves_incomplete_is_not_kept():
+    remembered = Remembered(2)
+    remembered.put("q", 1, 0, ANSWER, [Note(code=NoteCode.PENDING, message="so far")])
+    assert remembered.get("q", 1, 0) is None
+    remembered.put("q", 1, 0, ANSWER, [Note(code=NoteCode.OTHER_MODEL, message="a small one")])
+    assert remembered.get("q", 1, 0) is ANSWER
 
 
 def test_nothing_is_kept_where_nothing_may_be():

@@ -209,13 +209,13 @@ async def stats(request: Request) -> Response:
 async def _health(request: Request) -> Response:
     """Say whether all is well. 200 also when degraded: it serves; 503 when the storage fails."""
     memory = context_of(request.scope).memory
-    degraded = await memory.health()
+    degraded, pending = await memory.check()
     return _json(
         Health(
             status="degraded" if degraded else "ok",
             version=request.app.version,
             model=memory.model_status(),
-            pending=await memory.pending(),
+            pending=pending,
             degraded=degraded,
         )
     )

@@ -1,38 +1,79 @@
-"""What the indexes still have to do, and how far the database is, in one small query that every search asks."""
+"""What the indexes still have to do, what does not work, and how far the database is: all that every search asks.
 
-from typing import Final, NamedTuple, cast
+One value of SQL, so that it costs no statement of its own where another can bring it along.
+"""
 
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, cast
+
+from shoal.core.calibrating import kept
 from shoal.core.context import Context
+from shoal.core.indexing import ATTEMPTS_MAX
+from shoal.core.pausing import Pause
+from shoal.core.protocols import Calibration, SqlValue
 
 COUNT_MAX: Final = 10_000
-"""Memories without vectors are counted up to here."""
+"""Memories without vectors, and those that were given up, are counted up to here."""
 
-_BACKLOG: Final = f"""
-select
-  (select count(*) from (select 1 from record indexed by record_want where want > 0 limit {COUNT_MAX}))
-  + (select count(*) from (select 1 from record where rid < (select v from meta where k = 'reembed')
-    and class = 'memory' and init is not null and want = 0 limit {COUNT_MAX})) as vectors,
-  exists (select 1 from record where rid < (select v from meta where k = 'refts')
-    and class = 'memory' and init is not null) as words,
-  (select v from meta where k = 'seq') as seq
-"""
+
+def _meta(key: str) -> str:
+    return f"(select v from meta where k = '{key}')"
+
+
+BACKLOG: Final = f"""
+(select json_object(
+  'vectors', (select count(*) from (select 1 from record indexed by record_want where want > 0 limit {COUNT_MAX}))
+    + (select count(*) from (select 1 from record where rid < {_meta("reembed")}
+      and class = 'memory' and init is not null and want = 0 limit {COUNT_MAX})),
+  'words', exists (select 1 from record where rid < {_meta("refts")} and class = 'memory' and init is not null),
+  'given_up', (select count(*) from (select 1 from unembedded where attempts >= {ATTEMPTS_MAX} limit {COUNT_MAX})),
+  'dead_letters', {_meta("dead_letters")},
+  'paused', {_meta("paused")},
+  'calibration', {_meta("calibration")},
+  'seq', {_meta("seq")}))"""
+"""SQL for a value that `read` understands."""
 
 
 class Backlog(NamedTuple):
-    """Work that the background still has to do."""
+    """Work that the background still has to do, and what keeps it from that."""
 
-    vectors: int
+    vectors: int = 0
     """Memories that are found by their words only so far, counted up to COUNT_MAX."""
-    words: bool
+    words: bool = False
     """Whether some memories' words are still those of another version of text preparation."""
-    seq: int
+    given_up: int = 0
+    """Memories that the model refused ATTEMPTS_MAX times, counted up to COUNT_MAX."""
+    dead_letters: int = 0
+    """Messages of the queue that could not be delivered since they were last sent again."""
+    paused: Pause | None = None
+    """The service whose quota is used up."""
+    calibration: Calibration | None = None
+    """What the model's cosines mean: as measured where it runs, else as it says itself."""
+    seq: int = 0
     """Sequence number of the newest write."""
 
 
-NOTHING_LEFT: Final = Backlog(0, False, 0)
+NOTHING_LEFT: Final = Backlog()
 
 
 async def backlog(context: Context) -> Backlog:
     """Return what is still to do."""
-    row = (await context.database.query(_BACKLOG))[0]
-    return Backlog(min(COUNT_MAX, cast("int", row["vectors"])), bool(row["words"]), cast("int", row["seq"]))
+    return read(context, (await context.database.query(f"select {BACKLOG} as backlog"))[0]["backlog"])
+
+
+def read(context: Context, value: SqlValue) -> Backlog:
+    """Return what BACKLOG tells."""
+    told = cast("Mapping[str, Any]", json.loads(cast("str", value)))
+    embedder = context.embedder
+    return Backlog(
+        vectors=min(COUNT_MAX, told["vectors"]),
+        words=bool(told["words"]),
+        given_up=told["given_up"],
+        dead_letters=told["dead_letters"] or 0,
+        paused=Pause.read(told["paused"], context.clock()),
+        calibration=None
+        if embedder is None
+        else kept(told["calibration"], embedder.fingerprint) or embedder.calibration,
+        seq=told["seq"],
+    )

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
+from shoal.core.backlog import BACKLOG, NOTHING_LEFT, Backlog, read
 from shoal.core.cells import compact_json
 from shoal.core.context import Context
 from shoal.core.filters import condition
-from shoal.core.protocols import Filter, SqlValue, Vector
+from shoal.core.protocols import Filter, Row, SqlValue, Vector
 from shoal.core.ranking import NO_EVIDENCE, Candidate, Evidence, TermHit, term_evidence
-from shoal.core.rows import SUPERSEDED
+from shoal.core.rows import NEWEST, SUPERSEDED, first_rows
 from shoal.core.times import TimeRange
 from shoal.core.weights import LABEL_HITS, REACH, TERM_HITS, VECTOR_HITS
 from shoal.schema.limits import PASSAGES_MAX
@@ -19,7 +20,9 @@ from shoal.schema.limits import PASSAGES_MAX
 TIME_HITS: Final = 50
 """Newest memories to fetch from the time that a query names."""
 _IN_TIME: Final = -1
-"""Stands where a term's number does, in the row of the memories of that time."""
+"""Stands where a term's number does, in the row of the memories of that time, and"""
+_BACKLOG: Final = -2
+"""in that of the backlog."""
 
 
 @dataclass(slots=True)
@@ -33,6 +36,8 @@ class WordHits:
     """Newest memories of the time that the query names."""
     passages: dict[int, int] = field(default_factory=dict[int, int])
     """rid -> the passage that says most."""
+    left: Backlog = NOTHING_LEFT
+    """What the indexes still have to do."""
 
 
 @dataclass(slots=True)
@@ -55,37 +60,44 @@ def _best_of_term(table: str, rid: str, where: str, limit: int) -> str:
 
 
 async def by_words(
-    context: Context, expressions: Sequence[str], where: Filter, mentioned: TimeRange | None
+    context: Context,
+    expressions: Sequence[str],
+    where: Filter,
+    mentioned: TimeRange | None,
+    left: Backlog | None = None,
 ) -> WordHits:
-    """Return the best hits of each MATCH expression, and the newest memories of the time that the query names."""
+    """Return the best hits of each MATCH expression, and the newest memories of the time that the query names.
+
+    The same statement brings the backlog along where it isn't known yet.
+    """
     sql, params = condition(where, "r")
     content = _best_of_term("content_fts", f"f.rowid / {PASSAGES_MAX}", sql, TERM_HITS)
     labels = _best_of_term("label_fts", "f.rowid", sql, LABEL_HITS)
     query = f"select t.key as term, {content} as content, {labels} as labels from json_each(?) t"
     values: list[SqlValue] = [*params, *params, compact_json(expressions)]
     if mentioned is not None:
-        query += (
-            f" union all select {_IN_TIME}, (select json_group_array(json_array(x.rid, 0)) from"
-            f" (select r.rid from record r where {sql} and r.occurred_at >= ? and r.occurred_at < ?"
-            f" order by r.occurred_at desc limit {TIME_HITS}) x), '[]'"
-        )
-        values += [*params, mentioned.since_ms, mentioned.until_ms]
-    return _word_hits(await context.database.query(query, values))
+        newest = first_rows(where, NEWEST, TIME_HITS, between=(mentioned.since_ms, mentioned.until_ms))
+        query += f" union all select {_IN_TIME}, (select json_group_array(x.rid) from ({newest.sql}) x), '[]'"
+        values += newest.params
+    if left is None:
+        query += f" union all select {_BACKLOG}, {BACKLOG}, '[]'"
+    by_term = {cast("int", row["term"]): row for row in await context.database.query(query, values)}
+    in_time = by_term.pop(_IN_TIME)["content"] if mentioned is not None else "[]"
+    known = read(context, by_term.pop(_BACKLOG)["content"]) if left is None else left
+    hits = _word_hits(by_term)
+    hits.in_time = json.loads(cast("str", in_time))
+    hits.left = known
+    return hits
 
 
-def _word_hits(rows: Sequence[Mapping[str, SqlValue]]) -> WordHits:
+def _word_hits(by_term: Mapping[int, Row]) -> WordHits:
     hits = WordHits()
     content: list[TermHit] = []
     labels: list[TermHit] = []
     said: defaultdict[int, float] = defaultdict(float)
     best: dict[int, float] = {}
-    for row in rows:
-        term = cast("int", row["term"])
-        pairs = _pairs(row["content"])
-        if term == _IN_TIME:
-            hits.in_time = [rid for rid, _ in pairs]
-            continue
-        for key, bm25 in pairs:
+    for term, row in by_term.items():
+        for key, bm25 in _pairs(row["content"]):
             rid, passage = divmod(key, PASSAGES_MAX)
             content.append(TermHit(term, rid, bm25))
             said[key] += bm25

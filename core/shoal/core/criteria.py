@@ -1,7 +1,7 @@
 """From a caller's criteria to a filter: names to types, expressions to times, words to spaces."""
 
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final
 
 from shoal.core.caller import Caller
 from shoal.core.context import Context
@@ -11,26 +11,8 @@ from shoal.core.times import TimeRange, parse
 from shoal.schema import tags as tag_rules
 from shoal.schema.errors import InvalidInput, InvalidTag, InvalidTime
 from shoal.schema.limits import CONVERSATION_MAX_CHARS, ENTITY_MAX_CHARS
-from shoal.schema.models import Criteria, Spaces, Tags
+from shoal.schema.models import Criteria, Tags
 from shoal.schema.ontology import FOREIGN_BASE
-
-# The distinct spaces, one index look-up each: `select distinct` would read every memory.
-_SPACES: Final = """
-with recursive known (space) as (
-  select min(space) from record where class = 'memory' union all
-  select (select min(r.space) from record r where r.class = 'memory' and r.space > known.space)
-  from known where known.space is not null)
-select space from known where space is not null
-"""
-
-
-async def spaces_of(context: Context, wanted: Spaces | None, caller: Caller) -> tuple[str, ...]:
-    """Return the spaces to read: those named, or with `*` all that the caller may read. Raises NotAllowed."""
-    spaces = caller.readable(wanted)
-    if spaces is not None:
-        return spaces
-    return tuple(cast("str", row["space"]) for row in await context.database.query(_SPACES))
-
 
 NARROWING: Final = ("type", "kind", "tags", "entity", "conversation_id", "since", "until", "time")
 """The criteria that say which memories; the others say how these are meant."""
@@ -53,12 +35,12 @@ def refuse_with_ids(criteria: Criteria) -> None:
         raise InvalidInput(f"Ids were given together with {', '.join(given)}.", "Use either ids or filters.")
 
 
-async def filter_of(context: Context, criteria: Criteria, caller: Caller, states: tuple[int, ...]) -> Filter:
+def filter_of(context: Context, criteria: Criteria, caller: Caller, states: tuple[int, ...]) -> Filter:
     """Return what the criteria select of what the caller may read. Raises InvalidInput, NotAllowed."""
     types, left_out = _types(context, criteria)
     times = _time_range(criteria, context.clock(), caller.zone(criteria.time_zone))
     return Filter(
-        spaces=await spaces_of(context, criteria.space, caller),
+        spaces=caller.readable(criteria.space),
         types=types,
         types_left_out=left_out,
         tags=_tags(criteria.tags),

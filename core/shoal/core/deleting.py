@@ -8,7 +8,7 @@ from shoal.core.caller import Caller, Scope
 from shoal.core.cells import INIT, Cell, local
 from shoal.core.context import Context, ids_of
 from shoal.core.criteria import NARROWING, filter_of, narrowing, refuse_with_ids
-from shoal.core.filters import condition
+from shoal.core.filters import selection
 from shoal.core.protocols import Row
 from shoal.core.reading import ANY_STATE, VISIBLE, by_ids
 from shoal.core.text import clean
@@ -82,7 +82,7 @@ async def _selected(context: Context, request: DeleteRequest, caller: Caller, no
 async def _by_criteria(
     context: Context, criteria: Criteria, caller: Caller, states: tuple[int, ...], notes: list[Note]
 ) -> list[Row]:
-    sql, params = condition(await filter_of(context, criteria, caller, states), "r")
+    sql, params = selection(filter_of(context, criteria, caller, states), "r")
     rows = await context.database.query(
         f"select r.rid, lower(hex(r.id)) as id, r.space from record r where {sql} limit ?", (*params, BATCH_MAX + 1)
     )

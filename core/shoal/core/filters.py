@@ -1,7 +1,20 @@
 """Filters as SQL conditions on a `record` row, for use inside any index query: never after it."""
 
+from typing import Final
+
 from shoal.core.cells import compact_json
 from shoal.core.protocols import Filter, SqlValue
+
+SPACES: Final = """
+with recursive known (space) as (
+  select (select r.space from record r indexed by record_occurred
+    where r.class = 'memory' and r.space >= '' order by r.space limit 1)
+  union all
+  select (select r.space from record r indexed by record_occurred
+    where r.class = 'memory' and r.space > known.space order by r.space limit 1)
+  from known where known.space is not null)
+select space from known where space is not null"""
+"""Every space that has memories, an index look-up each: `select distinct` would read every memory."""
 
 # Set cells (tags, entities) between two field names; both ends equal for one tag, apart for a namespace.
 _SET = (
@@ -14,8 +27,8 @@ _LAST = "\U0010ffff"
 def condition(where: Filter, alias: str, space: str | None = None) -> tuple[str, tuple[SqlValue, ...]]:
     """Return a condition on the memory row `alias` with `?` for its parameters, and the parameters in order.
 
-    `space` is SQL for the one space to look in, in place of the filter's. At most 8 parameters, whatever the filter
-    holds: lists travel as JSON.
+    For rows that the query has found otherwise; see `selection`. `space` is SQL for the one space to look in, in place
+    of the filter's. At most 8 parameters, whatever the filter holds: lists travel as JSON.
     """
     states = sorted(where.states)
     parts = [f"{alias}.class = 'memory' and {alias}.state in ({', '.join(map(str, states))})"]
@@ -46,6 +59,15 @@ def condition(where: Filter, alias: str, space: str | None = None) -> tuple[str,
     if where.until_ms is not None:
         add(f"{alias}.{time} < ?", where.until_ms)
     return " and ".join(parts), tuple(params)
+
+
+def selection(where: Filter, alias: str) -> tuple[str, tuple[SqlValue, ...]]:
+    """Return the condition for a query that finds its rows by it alone.
+
+    Every space is named then: the indexes begin with it, and without it each query would read every memory.
+    """
+    sql, params = condition(where, alias)
+    return (sql, params) if where.spaces is not None else (f"{alias}.space in ({SPACES}) and {sql}", params)
 
 
 def _one_of(column: str, values: tuple[str, ...]) -> tuple[str, str]:

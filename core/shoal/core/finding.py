@@ -7,6 +7,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final, cast
 
+from shoal.core.backlog import Backlog, backlog
 from shoal.core.caller import Caller, Scope
 from shoal.core.candidates import VectorHits, by_vectors, by_words, evidence, rows_of
 from shoal.core.cells import compact_json
@@ -16,8 +17,8 @@ from shoal.core.criteria import filter_of
 from shoal.core.passages import iter_passages, snippet
 from shoal.core.protocols import Filter, Role, Row
 from shoal.core.ranking import Query, Ranked, rank, shortlist
-from shoal.core.reading import NEWEST, VISIBLE, edges_of
-from shoal.core.rows import STATE_NAMES, WHOLE, json_list, page_of_rows
+from shoal.core.reading import VISIBLE, edges_of
+from shoal.core.rows import NEWEST, STATE_NAMES, WHOLE, json_list, page_of_rows
 from shoal.core.stopwords import names_nothing
 from shoal.core.text import match_terms, normalise, terms
 from shoal.core.times import TimeMention, TimeRange, find, iso
@@ -56,30 +57,37 @@ class _Search:
 
 
 async def search(
-    context: Context, request: FindRequest, caller: Caller, channels: frozenset[Channel] = ALL_CHANNELS
-) -> FindAnswer:
-    """Return the memories that answer the query; without one the newest. Raises InvalidInput, NotAllowed."""
+    context: Context,
+    request: FindRequest,
+    caller: Caller,
+    channels: frozenset[Channel] = ALL_CHANNELS,
+    left: Backlog | None = None,
+) -> tuple[FindAnswer, Backlog]:
+    """Return the memories that answer the query, without one the newest; and the backlog, where it isn't given.
+
+    At most 3 statements, whatever is asked and found. Raises InvalidInput, NotAllowed.
+    """
     caller.require(Scope.READ)
     notes: list[Note] = []
     limit = bounded("n_results", request.n_results, 1, FIND_MAX, caller, notes)
     if not 0 <= request.min_score <= 1:
         raise OutOfRange(f"min_score is {request.min_score}.", "Use 0 to 1.", field="min_score")
-    where = await filter_of(context, request, caller, VISIBLE if request.include_archived else (State.LIVE,))
+    where = filter_of(context, request, caller, VISIBLE if request.include_archived else (State.LIVE,))
     text = _text(request, notes)
     if not text:
-        return await _newest(context, request, where, limit, notes)
+        return await _newest(context, request, where, limit, notes), left or await backlog(context)
     found = _understand(context, request, caller, text, notes)
     expressions = match_terms(found.words) if Channel.LEXICAL in channels else ()
     within = None if found.mention is None else found.mention.range
     words, vectors = await asyncio.gather(
-        by_words(context, expressions, where, within),
+        by_words(context, expressions, where, within, left),
         _by_meaning(context, found.text, where, notes) if Channel.VECTOR in channels else _nothing(),
     )
     known = evidence(words, vectors)
     query = Query(
         terms_n=len(expressions),
         now_ms=found.now_ms,
-        calibration=None if context.embedder is None else context.embedder.calibration,
+        calibration=words.left.calibration,
         since_ms=None if within is None else within.since_ms,
         until_ms=None if within is None else within.until_ms,
         only_time=not found.words,
@@ -90,7 +98,7 @@ async def search(
     least = max(request.min_score, LEAST_SCORE)
     best = [one for one in rank(candidates, query)[:limit] if _shown(one.score) >= least]
     results = await _rows(context, request, found, best, vectors.passages | words.passages)
-    return FindAnswer(results=results, total_considered=len(known), notes=notes)
+    return FindAnswer(results=results, total_considered=len(known), notes=notes), words.left
 
 
 def _text(request: FindRequest, notes: list[Note]) -> str:
@@ -126,11 +134,11 @@ def _span(span: TimeRange) -> str:
 
 
 async def _by_meaning(context: Context, text: str, where: Filter, notes: list[Note]) -> VectorHits:
-    """Search with the query's vector, and with its last line's where it has several (a dialogue so far)."""
+    """Search with the query's vector, and where the policy allows it with its last line's (of a dialogue so far)."""
     if context.embedder is None or context.index is None:
         return VectorHits()
     last = text.rsplit("\n", 1)[-1].strip()
-    texts = [text] if last == text else [text, last]
+    texts = list(dict.fromkeys((text, last)))[: context.policy.query_vectors]
     try:
         # A model that is still being fetched must not hold up what the words find.
         vectors = await asyncio.wait_for(context.embedder.embed(texts, Role.QUERY), MODEL_WAIT_S)

@@ -9,7 +9,7 @@ from shoal.core.context import Context, bounded, ids_of
 from shoal.core.criteria import filter_of, refuse_with_ids
 from shoal.core.ids import parse_id
 from shoal.core.protocols import Row
-from shoal.core.rows import WHOLE, memory_out, page_of_rows
+from shoal.core.rows import NEWEST, WHOLE, memory_out, page_of_rows
 from shoal.schema.limits import PAGE_MAX
 from shoal.schema.models import Edge, GetAnswer, GetRequest, Note, NoteCode
 from shoal.schema.sql import State
@@ -24,7 +24,6 @@ ANY_STATE: Final = (*VISIBLE, State.TRASHED)
 HISTORY_MAX: Final = 100
 """Versions of one memory that an answer names."""
 
-NEWEST: Final = "r.occurred_at desc, r.rid desc"
 _ORDERS: Final = {
     "newest": NEWEST,
     "oldest": "r.occurred_at, r.rid",
@@ -115,7 +114,7 @@ async def by_ids(
 
 async def _page(context: Context, request: GetRequest, caller: Caller, size: int, page: int) -> list[Row]:
     """Return the page and one row more where there is one: counting would read every memory."""
-    where = await filter_of(context, request, caller, _states(request))
+    where = filter_of(context, request, caller, _states(request))
     return await context.database.query(*page_of_rows(where, _ORDERS[request.order], size + 1, (page - 1) * size))
 
 

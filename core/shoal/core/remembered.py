@@ -6,13 +6,15 @@ with nothing to embed and a model that answered, nothing but a write can change 
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 
-from shoal.schema.models import FindAnswer, NoteCode
+from shoal.schema.models import FindAnswer, Note, NoteCode
 
 KEPT_MS: Final = 60_000
-_INCOMPLETE: Final = frozenset((NoteCode.LEXICAL_ONLY, NoteCode.PENDING, NoteCode.PARTIAL))
+_INCOMPLETE: Final = frozenset(
+    (NoteCode.LEXICAL_ONLY, NoteCode.PENDING, NoteCode.NOT_EMBEDDED, NoteCode.OVER_QUOTA, NoteCode.PARTIAL)
+)
 
 
 class _Kept(NamedTuple):
@@ -36,9 +38,12 @@ class Remembered:
         self._kept.move_to_end(question)
         return kept.answer
 
-    def put(self, question: Hashable, seq: int, now_ms: int, answer: FindAnswer) -> None:
-        """Keep an answer that was made when `seq` was the newest write, unless it is incomplete."""
-        if not self._most or any(note.code in _INCOMPLETE for note in answer.notes):
+    def put(self, question: Hashable, seq: int, now_ms: int, answer: FindAnswer, health: Sequence[Note] = ()) -> None:
+        """Keep an answer that was made when `seq` was the newest write, unless it or `health` says it is incomplete.
+
+        What is said of the health changes without a write, so each asker is told it anew.
+        """
+        if not self._most or any(note.code in _INCOMPLETE for note in (*answer.notes, *health)):
             return
         self._kept[question] = _Kept(seq, now_ms + KEPT_MS, answer)
         self._kept.move_to_end(question)

@@ -4,7 +4,7 @@ import json
 from typing import Any, Final, cast
 
 from shoal.core.cells import compact_json
-from shoal.core.filters import condition
+from shoal.core.filters import SPACES, condition
 from shoal.core.protocols import Filter, Row, Statement
 from shoal.core.times import MS_PER_DAY, iso
 from shoal.schema.models import MemoryOut, StateName
@@ -44,29 +44,45 @@ WHOLE: Final = (
 )
 """All columns of a memory `r`."""
 
+_NAMED_SPACES: Final = "select value as space from json_each(?)"
 
-def page_of_rows(where: Filter, order: str, limit: int, offset: int) -> Statement:
+
+NEWEST: Final = "r.occurred_at desc, r.rid desc"
+"""Order of the newest first."""
+
+
+def first_rows(
+    where: Filter, order: str, limit: int, offset: int = 0, *, between: tuple[int, int] | None = None
+) -> Statement:
+    """Return the query for the rids of the first memories `r` that pass, in an order; `limit` from `offset` on.
+
+    `between` narrows occurred_at (ms, the end exclusive) beside the filter's own times. Of several spaces each gives
+    its own first rows, by the index of the order: sorting all of them together would read every memory.
+    """
+    during = "" if between is None else " and r.occurred_at >= ? and r.occurred_at < ?"
+    if where.spaces is not None and len(where.spaces) == 1:
+        passing, params = condition(where, "r")
+        return Statement(
+            f"select r.rid from record r where {passing}{during} order by {order} limit ? offset ?",
+            (*params, *(between or ()), limit, offset),
+        )
+    passing, params = condition(where, "r", space="s.space")
+    spaces, named = (SPACES, ()) if where.spaces is None else (_NAMED_SPACES, (compact_json(where.spaces),))
+    return Statement(
+        f"select r.rid from ({spaces}) s cross join json_each((select json_group_array(x.rid) from"
+        f" (select r.rid from record r where {passing}{during} order by {order} limit ?) x)) j"
+        f" cross join record r on r.rid = j.value order by {order} limit ? offset ?",
+        (*named, *params, *(between or ()), limit + offset, limit, offset),
+    )
+
+
+def page_of_rows(where: Filter, order: str, limit: int, offset: int, columns: str = WHOLE) -> Statement:
     """Return the query for a page of the memories `r` that pass, in an order; `limit` rows from `offset` on.
 
-    The texts are read of that page alone. Of several spaces each gives its own first rows, by the index of the
-    order: sorting all of them together would read every memory.
+    The texts are read of that page alone.
     """
-    if where.spaces is None or len(where.spaces) == 1:
-        passing, params = condition(where, "r")
-        found = f"select r.rid from record r where {passing}"
-    else:
-        passing, inner = condition(where, "r", space="s.value")
-        params = (compact_json(where.spaces), *inner, limit + offset)
-        found = (
-            "select r.rid from json_each(?) s cross join json_each((select json_group_array(x.rid) from"
-            f" (select r.rid from record r where {passing} order by {order} limit ?) x)) j"
-            " cross join record r on r.rid = j.value"
-        )
-    return Statement(
-        f"select {WHOLE} from ({found} order by {order} limit ? offset ?) x"
-        f" cross join record r on r.rid = x.rid order by {order}",
-        (*params, limit, offset),
-    )
+    found, params = first_rows(where, order, limit, offset)
+    return Statement(f"select {columns} from ({found}) x cross join record r on r.rid = x.rid order by {order}", params)
 
 
 def memory_out(row: Row, ontology: Ontology, trash_days: int, **more: Any) -> MemoryOut:

@@ -16,7 +16,7 @@ from shoal.core.indexing import Indexer
 from shoal.core.migrate import migrate
 from shoal.core.protocols import Database, Embedder, Phase, Statement, VectorIndex
 from shoal.core.remembered import Remembered
-from shoal.core.statistics import degraded
+from shoal.core.statistics import Health, degraded
 from shoal.schema.errors import ModelError, ShoalError, VectorIndexError
 from shoal.schema.limits import TRASH_DAYS_DEFAULT
 from shoal.schema.models import (
@@ -91,6 +91,8 @@ class Memory:
         self.indexer = Indexer(context)
         self._catching_up: asyncio.Future[None] | None = None
         self._remembered = Remembered(policy.answers_remembered)
+        # Only who looks at the backlog before a search asks for it by a statement of its own.
+        self._looks_ahead = self._embeds_before_find or policy.answers_remembered > 0
 
     async def store(
         self, request: StoreRequest, caller: Caller, key: Key | None = None
@@ -107,19 +109,22 @@ class Memory:
         self, request: FindRequest, caller: Caller, channels: frozenset[Channel] = ALL_CHANNELS
     ) -> FindAnswer:
         """Search by meaning and words."""
+        if not self._looks_ahead:
+            found, left = await finding.search(self._context, request, caller, channels)
+            return _noting(found, degraded(self.model_status(), left))
         left = await backlog(self._context)
         if left.vectors and self._embeds_before_find and Channel.VECTOR in channels:
             await self._catch_up()
             left = await backlog(self._context)
         # Not JSON: that can't be made of half a surrogate pair, which the search refuses by a proper error.
         question, now = (_digest(request), caller, channels), self._context.clock()
-        remembered = self._remembered.get(question, left.seq, now)
-        if remembered is not None:
-            return remembered
-        found = await finding.search(self._context, request, caller, channels)
-        answer = found.model_copy(update={"notes": _with(found.notes, degraded(self.model_status(), left))})
-        self._remembered.put(question, left.seq, now, answer)
-        return answer
+        found = self._remembered.get(question, left.seq, now)
+        if found is not None:
+            return _noting(found, degraded(self.model_status(), left))
+        found, _ = await finding.search(self._context, request, caller, channels, left)
+        health = degraded(self.model_status(), left)
+        self._remembered.put(question, left.seq, now, found, health)
+        return _noting(found, health)
 
     async def get(self, request: GetRequest, caller: Caller) -> GetAnswer:
         """Read memories whole, by id or page by page."""
@@ -149,7 +154,7 @@ class Memory:
 
     async def stats(self, caller: Caller) -> StatsAnswer:
         """Count, and say what doesn't work as it should."""
-        return await statistics.stats(self._context, caller, await backlog(self._context), self.model_status())
+        return await statistics.stats(self._context, caller, self.model_status())
 
     async def count_metadata(self, key: str, caller: Caller) -> dict[str, int]:
         """Count the memories of the caller's space by a metadata value, by type where they have none."""
@@ -194,9 +199,14 @@ class Memory:
         state = embedder.state
         return ModelStatus(fingerprint=embedder.fingerprint, state=state.phase, reason=state.reason)
 
+    async def check(self) -> Health:
+        """Say whether all is well, and how many memories have no vector yet."""
+        left = await backlog(self._context)
+        return Health(degraded(self.model_status(), left), left.vectors)
+
     async def health(self) -> list[Note]:
         """Return what doesn't work as it should; empty when all does."""
-        return degraded(self.model_status(), await backlog(self._context))
+        return (await self.check()).degraded
 
     def _noted(self, notes: Sequence[Note]) -> list[Note]:
         """Return an answer's notes, with the one that there is no model; what is pending only searches say."""
@@ -244,6 +254,10 @@ async def _until(step: "asyncio.Future[None]", deadline: float) -> None:
 def _digest(request: FindRequest) -> bytes:
     """Return 16 bytes that stand for a search; a remembered one may be as long as a body."""
     return blake2b(repr(request).encode(errors="surrogatepass"), digest_size=16).digest()
+
+
+def _noting(found: FindAnswer, health: Sequence[Note]) -> FindAnswer:
+    return found.model_copy(update={"notes": _with(found.notes, health)}) if health else found
 
 
 def _with(notes: Sequence[Note], more: Sequence[Note]) -> list[Note]:

@@ -1,23 +1,16 @@
 """Counts and health of what a caller may read."""
 
 from collections import Counter
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
-from shoal.core.backlog import Backlog
-from shoal.core.caller import Caller, Scope
-from shoal.core.cells import compact_json
+from shoal.core.backlog import BACKLOG, Backlog, read
+from shoal.core.caller import ALL_SPACES, Caller, Scope
 from shoal.core.context import Context
-from shoal.core.criteria import spaces_of
-from shoal.core.protocols import Phase
-from shoal.schema.models import ModelStatus, Note, NoteCode, StatsAnswer
+from shoal.core.filters import selection
+from shoal.core.protocols import Filter, Phase
+from shoal.core.times import iso
+from shoal.schema.models import ModelStatus, Note, NoteCode, Pause, StatsAnswer
 from shoal.schema.sql import State
-
-_COUNTS: Final = """
-select space, type, state, count(*) as n from record
-where class = 'memory' and state > 0 and space in (select value from json_each(?1))
-group by space, type, state
-"""
-
 
 _BY_METADATA: Final = """
 select coalesce((select c.value->>'$' from cell c where c.rid = r.rid and c.field = ?2), r.type) as value,
@@ -27,26 +20,47 @@ group by 1 order by 2 desc, 1
 """
 
 
+class Health(NamedTuple):
+    """Whether all is well."""
+
+    degraded: list[Note]
+    """What doesn't work as it should; empty when all does."""
+    pending: int
+    """Memories that have no vector yet, counted up to backlog.COUNT_MAX."""
+
+
 async def count_metadata(context: Context, key: str, caller: Caller) -> dict[str, int]:
     """Count the memories of the caller's space by a metadata value, by type where they have none. Most first.
 
-    Raises NotAllowed.
+    Reads all of them. Raises NotAllowed.
     """
     caller.require(Scope.READ)
     rows = await context.database.query(_BY_METADATA, (caller.space(None), f"md:{key}"))
     return {str(row["value"]): cast("int", row["n"]) for row in rows}
 
 
-async def stats(context: Context, caller: Caller, left: Backlog, model: ModelStatus) -> StatsAnswer:
-    """Count the memories of the spaces that the caller may read. Raises NotAllowed."""
+async def stats(context: Context, caller: Caller, model: ModelStatus) -> StatsAnswer:
+    """Count the memories of the spaces that the caller may read. Raises NotAllowed.
+
+    Reads all of their rows, in one statement, and asks for the database's size: for people to look at now and then.
+    """
     caller.require(Scope.READ)
-    spaces = await spaces_of(context, "*", caller)
-    rows = await context.database.query(_COUNTS, (compact_json(spaces),))
+    everything = Filter(spaces=caller.readable(ALL_SPACES), states=(State.LIVE, State.ARCHIVED, State.TRASHED))
+    sql, params = selection(everything, "r")
+    rows = await context.database.query(
+        f"select r.space, r.type, r.state, count(*) as n, null as backlog from record r where {sql}"
+        f" group by r.space, r.type, r.state union all select null, null, null, null, {BACKLOG}",
+        params,
+    )
+    (told,) = (row["backlog"] for row in rows if row["backlog"] is not None)
+    left = read(context, told)
     by_state: Counter[int] = Counter()
     by_type: Counter[str] = Counter()
     by_kind: Counter[str] = Counter()
     by_space: Counter[str] = Counter()
     for row in rows:
+        if row["backlog"] is not None:
+            continue
         n, state, type_name = cast("int", row["n"]), cast("int", row["state"]), cast("str", row["type"])
         by_state[state] += n
         if state != State.TRASHED:
@@ -64,6 +78,9 @@ async def stats(context: Context, caller: Caller, left: Backlog, model: ModelSta
         model=model,
         database_bytes=await context.database.size_bytes() if caller.spaces is None else None,
         spaces=dict(by_space),
+        failed_embeddings=left.given_up,
+        dead_letters=left.dead_letters,
+        paused=None if left.paused is None else Pause(service=left.paused.service, until=iso(left.paused.until_ms)),
         degraded=degraded(model, left),
     )
 
@@ -71,18 +88,25 @@ async def stats(context: Context, caller: Caller, left: Backlog, model: ModelSta
 def degraded(model: ModelStatus, left: Backlog) -> list[Note]:
     """Return what doesn't work as it should, as every health report and answer says it."""
     notes: list[Note] = []
+
+    def say(code: NoteCode, message: str, n: int | None = None) -> None:
+        notes.append(Note(code=code, message=message, n=n))
+
     if model.state == Phase.UNAVAILABLE:
-        notes.append(Note(code=NoteCode.LEXICAL_ONLY, message=f"Only words are searched: {model.reason}"))
+        say(NoteCode.LEXICAL_ONLY, f"Only words are searched: {model.reason}")
     elif left.vectors:
-        notes.append(
-            Note(
-                code=NoteCode.PENDING,
-                message=f"{left.vectors} memories are found by their words only so far.",
-                n=left.vectors,
-            )
-        )
+        say(NoteCode.PENDING, f"{left.vectors} memories are found by their words only so far.", left.vectors)
+    if left.given_up:
+        message = f"The model refused {left.given_up} memories again and again: only their words find them."
+        say(NoteCode.NOT_EMBEDDED, f"{message} A requeue tries them anew.", left.given_up)
+    if left.dead_letters:
+        message = f"{left.dead_letters} messages of the queue could not be delivered. A requeue sends them again."
+        say(NoteCode.UNDELIVERED, message, left.dead_letters)
+    if left.paused is not None:
+        until = iso(left.paused.until_ms)
+        say(NoteCode.OVER_QUOTA, f"The daily quota of {left.paused.service} is used up; it goes on at {until}.")
     if model.state != Phase.UNAVAILABLE and model.reason is not None:
-        notes.append(Note(code=NoteCode.OTHER_MODEL, message=model.reason))
+        say(NoteCode.OTHER_MODEL, model.reason)
     if left.words:
-        notes.append(Note(code=NoteCode.PARTIAL, message="The words of older memories are being indexed anew."))
+        say(NoteCode.PARTIAL, "The words of older memories are being indexed anew.")
     return notes

@@ -275,7 +275,7 @@ def _passing(connection: apsw.Connection, keys: "Keys", where: Filter) -> "Keys"
     """Return all of the keys whose memories pass, asking the filter first."""
     import numpy as np
 
-    condition, params = filters.condition(where, "r")
+    condition, params = filters.selection(where, "r")
     rids = _keys(connection.execute(f"select r.rid from record r where {condition}", params))
     return keys[np.isin(keys // PASSAGES_MAX, rids)]
 
