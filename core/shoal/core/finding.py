@@ -17,8 +17,8 @@ from shoal.core.criteria import filter_of
 from shoal.core.passages import iter_passages, snippet
 from shoal.core.protocols import Filter, Role, Row
 from shoal.core.ranking import Query, Ranked, rank, shortlist
-from shoal.core.reading import VISIBLE, edges_of
-from shoal.core.rows import NEWEST, STATE_NAMES, WHOLE, json_list, page_of_rows
+from shoal.core.reading import VISIBLE
+from shoal.core.rows import NEWEST, STATE_NAMES, edges_of, json_list, page_of_rows, whole
 from shoal.core.stopwords import names_nothing
 from shoal.core.text import match_terms, normalise, terms
 from shoal.core.times import TimeMention, TimeRange, find, iso
@@ -157,8 +157,9 @@ async def _nothing() -> VectorHits:
 
 
 async def _newest(context: Context, request: FindRequest, where: Filter, limit: int, notes: list[Note]) -> FindAnswer:
-    rows = await context.database.query(*page_of_rows(where, NEWEST, limit, 0))
-    results = await _with_edges(context, request, [_found(context, row, 0.0, ["newest"], "", ()) for row in rows])
+    columns = whole(edges=request.include_edges)
+    rows = await context.database.query(*page_of_rows(where, NEWEST, limit, 0, columns))
+    results = [_found(context, row, 0.0, ["newest"], "", ()) for row in rows]
     return FindAnswer(results=results, total_considered=len(rows), notes=notes)
 
 
@@ -167,7 +168,8 @@ async def _rows(
 ) -> list[Found]:
     """Return results with their texts; one that went away meanwhile is left out."""
     rows = await context.database.query(
-        f"select {WHOLE} from json_each(?1) j cross join record r on r.rid = j.value order by j.key",
+        f"select {whole(edges=request.include_edges)} from json_each(?1) j"
+        " cross join record r on r.rid = j.value order by j.key",
         (compact_json([one.rid for one in best]),),
     )
     by_rid = {cast("int", row["rid"]): row for row in rows if row["state"] in STATE_NAMES}
@@ -180,7 +182,7 @@ async def _rows(
             passage = _best_passage(cast("str", row["content"]), passages.get(one.rid, 0))
             result = _found(context, row, one.score, _why(one, row, found), passage, looked_for)
             results.append(result.model_copy(update={"explain": _explain(one)}) if request.explain else result)
-    return await _with_edges(context, request, results)
+    return results
 
 
 def _shown(score: float) -> float:
@@ -209,6 +211,7 @@ def _found(context: Context, row: Row, score: float, why: list[str], passage: st
         state=STATE_NAMES[cast("int", row["state"])],
         space=cast("str", row["space"]),
         why=why,
+        edges=edges_of(row),
     )
 
 
@@ -235,10 +238,3 @@ def _explain(one: Ranked) -> dict[str, float]:
     return {
         name: round(float(value), SCORE_DIGITS) for name, value in asdict(one.explanation).items() if value is not None
     }
-
-
-async def _with_edges(context: Context, request: FindRequest, results: list[Found]) -> list[Found]:
-    if not request.include_edges:
-        return results
-    edges = await edges_of(context, [result.id for result in results])
-    return [result.model_copy(update={"edges": edges.get(result.id, [])}) for result in results]

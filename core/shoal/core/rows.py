@@ -1,13 +1,13 @@
 """Memories as rows: the columns that answers need, read in one query whatever the number of memories."""
 
 import json
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from shoal.core.cells import compact_json
 from shoal.core.filters import SPACES, condition
 from shoal.core.protocols import Filter, Row, Statement
 from shoal.core.times import MS_PER_DAY, iso
-from shoal.schema.models import MemoryOut, StateName
+from shoal.schema.models import Edge, MemoryOut, StateName
 from shoal.schema.ontology import Ontology
 from shoal.schema.sql import State, set_fields
 
@@ -43,6 +43,42 @@ WHOLE: Final = (
     f" {cell_value('trash')} as trash, {cell_value('reason')} as reason"
 )
 """All columns of a memory `r`."""
+
+HISTORY_MAX: Final = 100
+"""Versions before, and after, one memory that an answer names."""
+
+_EDGES: Final = """(select json_group_array(json_object('id', lower(hex(e.id)), 'relation', e.init->>'relation',
+    'source', lower(hex(e.src)), 'target', lower(hex(e.dst))))
+  from (select rid from record where src = r.id union select rid from record where dst = r.id) x
+    cross join record e on e.rid = x.rid and e.space = r.space and e.state = 1
+    cross join record s on s.id = e.src and s.space = e.space and s.state in (1, 2)
+    cross join record d on d.id = e.dst and d.space = e.space and d.state in (1, 2))"""
+"""SQL for the edges from and to `r` as JSON; hidden unless both ends can be seen."""
+
+# A version that became the latest again (text changed to and fro) isn't older than what it once gave way to.
+_SUPERSEDES: Final = """e.space = r.space and e.state = 1 and e.init->>'relation' = 'supersedes' and exists (
+      select 1 from record d cross join cell c on c.rid = d.rid and c.field = 'superseded' and c.value is not null
+      where d.id = e.dst and d.space = e.space)"""
+_HISTORY: Final = f"""(with recursive
+    older (id, depth) as (
+      select r.id, 0 union
+      select e.dst, o.depth - 1 from older o cross join record e on e.src = o.id
+      where o.depth > -{HISTORY_MAX} and {_SUPERSEDES}),
+    newer (id, depth) as (
+      select r.id, 0 union
+      select e.src, n.depth + 1 from newer n cross join record e on e.dst = n.id
+      where n.depth < {HISTORY_MAX} and {_SUPERSEDES})
+  select json_group_array(lower(hex(x.id))) from (
+    select v.id from (select * from older union select * from newer) v
+      cross join record m on m.id = v.id and m.space = r.space and m.state in (1, 2)
+    group by v.id order by min(v.depth), v.id) x)"""
+"""SQL for the ids of the versions of `r` that can be seen as JSON, the oldest first."""
+
+
+def whole(*, edges: bool = False, history: bool = False) -> str:
+    """Return WHOLE with what else is asked for, so that a page takes one query whatever it shows."""
+    return WHOLE + (f", {_EDGES} as edges" if edges else "") + (f", {_HISTORY} as history" if history else "")
+
 
 _NAMED_SPACES: Final = "select value as space from json_each(?)"
 
@@ -85,8 +121,8 @@ def page_of_rows(where: Filter, order: str, limit: int, offset: int, columns: st
     return Statement(f"select {columns} from ({found}) x cross join record r on r.rid = x.rid order by {order}", params)
 
 
-def memory_out(row: Row, ontology: Ontology, trash_days: int, **more: Any) -> MemoryOut:
-    """Return a row of WHOLE as an answer; `more` adds its edges and history."""
+def memory_out(row: Row, ontology: Ontology, trash_days: int) -> MemoryOut:
+    """Return a row of `whole` as an answer."""
     trash = cast("int | None", row["trash"])
     type_name = cast("str", row["type"])
     return MemoryOut(
@@ -109,8 +145,16 @@ def memory_out(row: Row, ontology: Ontology, trash_days: int, **more: Any) -> Me
         superseded_by=cast("str | None", row["superseded"]),
         restorable_until=None if trash is None else iso(trash + trash_days * MS_PER_DAY),
         reason=None if trash is None else cast("str | None", row["reason"]),
-        **more,
+        edges=edges_of(row),
+        history=json_list(row["history"]) if "history" in row else None,
     )
+
+
+def edges_of(row: Row) -> list[Edge] | None:
+    """Return the edges of a row of `whole`, None where they were not asked for."""
+    if "edges" not in row:
+        return None
+    return [Edge.model_validate(edge) for edge in json.loads(cast("str", row["edges"]))]
 
 
 def json_list(value: object) -> list[str]:
