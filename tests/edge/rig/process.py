@@ -1,0 +1,156 @@
+"""The Node process that runs Miniflare, which runs workerd: started, listened to, and surely ended."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from tests.edge.rig.tools import RigError, node
+
+SERVE: Final = Path(__file__).with_name("node") / "serve.mjs"
+READY_S: Final = 90.0
+"""How long a start may take: a few seconds, more on a machine that is busy with other things."""
+END_S: Final = 15.0
+"""How long the processes may take to end once they are told to."""
+LOG_LINES: Final = 10_000
+"""How many lines of the log are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line that the Worker or what runs it has written."""
+
+    source: str
+    """`worker` (its print and console), `miniflare`, `node`, or `stderr`."""
+    level: str
+    message: str
+
+
+class NodeProcess:
+    """Runs node/serve.mjs in a process group of its own, so that nothing it starts can be left behind."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._lines: deque[LogLine] = deque(maxlen=LOG_LINES)
+        self._told: dict[str, Any] = {}
+        self._change = threading.Condition()
+        self._process = subprocess.Popen(
+            [str(node()), str(SERVE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env=environment(),
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._readers = [
+            threading.Thread(target=self._read, args=(self._process.stdout, "node"), daemon=True),
+            threading.Thread(target=self._read, args=(self._process.stderr, "stderr"), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+        with contextlib.suppress(BrokenPipeError):  # It ended at once; `ready` tells why.
+            self._process.stdin.write(json.dumps(options).encode() + b"\n")
+            # Left open: Node ends itself when it closes, so that a killed parent leaves nothing behind.
+            self._process.stdin.flush()
+
+    def ready(self) -> Mapping[str, Any]:
+        """Wait until the Worker answers, and return what the process tells about itself.
+
+        Returns:
+            `url` of the Worker, `control` of the rig's own door, `pids` that Node has started, `cpu_s` of workerd.
+
+        Raises:
+            RigError: it didn't start; the message holds the log.
+        """
+        deadline = time.monotonic() + READY_S
+        with self._change:
+            while "ready" not in self._told and "failed" not in self._told and self._process.poll() is None:
+                # The end of the process is no event here: the wait is cut short to see it.
+                self._change.wait(min(0.5, deadline - time.monotonic()))
+                if time.monotonic() > deadline:
+                    break
+            ready = self._told.get("ready")
+        if ready is None:
+            self.stop()
+            failed = self._told.get("failed", {}).get("message", f"not ready within {READY_S:.0f} s")
+            raise RigError(f"The Worker didn't start: {failed}\n{self.log_text()}")
+        return ready
+
+    def log(self) -> list[LogLine]:
+        """Return the lines written until now."""
+        with self._change:
+            return list(self._lines)
+
+    def log_text(self) -> str:
+        """Return the log for a person."""
+        return "\n".join(f"[{line.source} {line.level}] {line.message}" for line in self.log())
+
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self._process.poll() is None
+
+    def wait(self) -> int:
+        """Wait for the end of the process and return its exit code."""
+        return self._process.wait()
+
+    def stop(self) -> None:
+        """End the process and everything that it has started; return when all are gone."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_S)
+        if group_lives(self._process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for reader in self._readers:
+            reader.join(END_S)
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            with contextlib.suppress(BrokenPipeError):
+                assert stream is not None
+                stream.close()
+
+    def _read(self, stream: IO[bytes], source: str) -> None:
+        for raw in stream:
+            line = raw.decode(errors="replace").rstrip("\n")
+            with self._change:
+                self._take(line, source)
+                self._change.notify_all()
+
+    def _take(self, line: str, source: str) -> None:
+        try:
+            told = json.loads(line)
+            event = told["event"]
+        except (ValueError, TypeError, KeyError):
+            # Not ours: something printed past the protocol.
+            self._lines.append(LogLine(source, "info", line))
+            return
+        if event == "log":
+            self._lines.append(LogLine(told["source"], told["level"], told["message"]))
+        else:
+            self._told[event] = told
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of the process: wrangler sends no statistics, asks nothing and reads no .env."""
+    own = {"WRANGLER_SEND_METRICS": "false", "CLOUDFLARE_LOAD_DEV_VARS_FROM_DOT_ENV": "false"}
+    return {**os.environ, **own, "CI": "1", "NO_COLOR": "1"}
+
+
+def group_lives(group: int) -> bool:
+    """Whether a process group has a process left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
