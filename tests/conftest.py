@@ -19,6 +19,7 @@ BUDGETS_S: Final = {
     "conformance": 30,
     "outside": 90,
     "bench": 30,
+    "edge": 120,
     "worker": 120,
     "root": 60,
 }
