@@ -96,6 +96,18 @@ def test_a_server_with_a_name_serves_its_own_pages_and_the_listed_ones() -> None
         check(rule, "localhost")
 
 
+def test_a_server_on_the_internet_is_served_under_any_name_but_not_to_any_page() -> None:
+    rule = HostRule.anywhere(frozenset({"https://app.example.com"}))
+    for host in ("memory.example.com", "shoal.someone.workers.dev"):
+        rule.check(Headers({"host": host}))
+        rule.check(Headers({"host": host, "origin": f"https://{host}"}))
+        rule.check(Headers({"host": host, "origin": "https://app.example.com"}))
+        with pytest.raises(OriginNotAllowed):
+            rule.check(Headers({"host": host, "origin": "https://evil.example.com"}))
+    assert rule.may_read("https://app.example.com")
+    assert not rule.may_read("https://evil.example.com")
+
+
 def test_the_time_zone_of_the_request_wins() -> None:
     assert in_time_zone(WRITER, Headers({})).time_zone == "UTC"
     assert in_time_zone(WRITER, Headers({"shoal-time-zone": "Asia/Shanghai"})).time_zone == "Asia/Shanghai"

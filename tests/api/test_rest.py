@@ -290,6 +290,14 @@ async def test_a_fault_of_ours_is_500_in_the_same_shape(
     assert "secret" in caplog.text
 
 
+async def test_what_was_given_up_is_tried_again_by_who_may(memory: Memory) -> None:
+    async with client_of(rest_of(memory, TOKENS)) as rest:
+        refused = await rest.post("/api/v1/admin/requeue", headers={"Authorization": "Bearer writer"})
+        answer = await rest.post("/api/v1/admin/requeue", headers={"Authorization": "Bearer elsewhere"})
+    error_of(refused, 403, "not_allowed")
+    assert (answer.status_code, answer.json()) == (200, {"requeued": 0})
+
+
 async def test_the_log_names_the_route_and_not_the_id(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "shoal.access")
     async with client_of(rest_of(memory)) as rest:
@@ -313,6 +321,7 @@ async def test_the_openapi_document_describes_every_route_and_its_errors(rest: h
         ("POST", "/api/v1/search"),
         ("GET", "/api/v1/search"),
         ("GET", "/api/v1/stats"),
+        ("POST", "/api/v1/admin/requeue"),
         ("GET", "/healthz"),
     }
     schemas = made["components"]["schemas"]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from shoal.api.gate import HostRule
 from shoal.api.messages import Language
 from shoal.api.shell import NOBODY, Shell, error_response
 from shoal.core.service import Memory
-from shoal.schema.errors import InvalidTime
+from shoal.schema.errors import InvalidTime, RateLimited
 from shoal.schema.limits import BODY_MAX_BYTES
 
 JSON = ("content-type", "application/json")
@@ -204,3 +205,35 @@ def test_an_error_can_be_read_in_any_language_and_carries_whatever_was_refused(t
     assert json.loads(body)["error"]["message"] == text
     if text.isprintable() and text.isalnum():
         assert text in body.decode()
+
+
+class Limit:
+    """Lets `left` requests pass, and remembers who was counted."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.counted: list[str | None] = []
+
+    async def count(self, scope: Any, caller: Any) -> None:
+        self.counted.append(None if caller is None else caller.client)
+        if len(self.counted) > self.left:
+            raise RateLimited("Too many requests.", "Wait.", retry_after_s=60)
+
+
+async def test_requests_are_counted_by_caller_and_those_of_nobody_too(memory: Memory) -> None:
+    limit = Limit(3)
+    app = replace(shell(memory, Echo(), TOKENS), limiter=limit)
+    token = ("authorization", "Bearer reader")
+    statuses = [
+        (await raw(app, "GET", path, headers))[0] for path, headers in [("/x", [token]), ("/x", []), ("/public", [])]
+    ]
+    assert statuses == [200, 401, 200]
+    assert limit.counted == ["reader", None, None]
+
+
+async def test_too_many_requests_are_told_when_to_come_back(memory: Memory) -> None:
+    app = replace(shell(memory, Echo(), TOKENS), limiter=Limit(0))
+    for headers in ([("authorization", "Bearer reader")], [("authorization", "Bearer guessed")]):
+        status, answered, body = await raw(app, "GET", "/x", headers)
+        assert (status, answered["retry-after"]) == (429, "60")
+        assert json.loads(body)["error"]["code"] == "rate_limited"

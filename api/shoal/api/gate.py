@@ -32,6 +32,14 @@ class Gate(Protocol):
         ...
 
 
+class Limiter(Protocol):
+    """Keeps one client from taking all."""
+
+    async def count(self, scope: HttpScope, caller: Caller | None) -> None:
+        """Count a request of a caller, or of nobody in particular. Raises RateLimited."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class OpenGate:
     """Lets everyone in as one caller: for a daemon that only its own user can reach."""
@@ -88,10 +96,11 @@ def bearer_token(scope: HttpScope) -> str:
 class HostRule:
     """Which Host and Origin headers are served, against pages that rebind their DNS name to this machine.
 
-    `hosts` are lower-case names as the header has them: `memory.example.com`, `localhost:8377`, or `localhost:*`
-    for any port or none. `origins` are web pages' (`https://app.example.com`, `http://localhost:*`) that may call
-    from another host and read the answers (CORS). Pages of the server itself may always call; so may loopback
-    pages when loopback hosts are served, but without CORS they read nothing and change nothing.
+    `hosts` are lower-case names as the header has them: `memory.example.com`, `localhost:8377`, `localhost:*` for any
+    port or none, or `*` for a server on the internet, which rebinding reaches no better than its own name. `origins`
+    are web pages' (`https://app.example.com`, `http://localhost:*`) that may call from another host and read the
+    answers (CORS). Pages of the server itself may always call; so may loopback pages when loopback hosts are served,
+    but without CORS they read nothing and change nothing.
     """
 
     hosts: frozenset[str]
@@ -101,6 +110,11 @@ class HostRule:
     def loopback(cls, origins: frozenset[str] = frozenset()) -> "HostRule":
         """Return the rule of a daemon on this machine: loopback names with any port."""
         return cls(frozenset(f"{name}:*" for name in _LOOPBACK), origins)
+
+    @classmethod
+    def anywhere(cls, origins: frozenset[str] = frozenset()) -> "HostRule":
+        """Return the rule of a server on the internet, under whatever names it has."""
+        return cls(frozenset({"*"}), origins)
 
     def check(self, headers: Headers) -> None:
         """Raise HostNotAllowed or OriginNotAllowed unless the request is meant for this server."""
@@ -128,6 +142,8 @@ class HostRule:
 
 
 def _matches(value: str, allowed: str) -> bool:
+    if allowed == "*":
+        return True
     if not allowed.endswith(":*"):
         return value == allowed
     name = allowed.removesuffix(":*")

@@ -69,12 +69,19 @@ def mcp_app(
 ) -> ASGIApp:
     """Return the ASGI app of MCP over Streamable HTTP at `/mcp` and `/mcp/`.
 
-    A request chooses another profile by `/mcp?profile=NAME` or else the header `Shoal-Profile`. It may be built at
-    global scope: nothing here draws random numbers or touches the memory before a request.
+    A request chooses another profile by `/mcp?profile=NAME` or else the header `Shoal-Profile`.
+    """
+    return Shell(mcp_face(version=version, profile=profile), memory, gate, hosts, new_id=new_id, clock=clock)
+
+
+def mcp_face(*, version: str, profile: str = DEFAULT_PROFILE) -> ASGIApp:
+    """Return the same without its shell, which must stand around it.
+
+    It may be built at global scope: nothing here draws random numbers or touches the memory before a request.
     """
     profile_named(profile)
     servers = {name: build_server(known, version=version) for name, known in PROFILES.items()}
-    return Shell(_Endpoint(servers, profile), memory, gate, hosts, new_id=new_id, clock=clock)
+    return _Endpoint(servers, profile)
 
 
 async def serve_stdio(

@@ -23,6 +23,7 @@ _ERRORS: Final = {
     413: "The body is too large",
     415: "The body is not declared as JSON",
     422: "A field can't be used; `field` and `problems` name it",
+    429: "Too many requests; `Retry-After` says when to come back",
     503: "The storage or the model refused; nothing was written",
 }
 
@@ -57,7 +58,7 @@ def route_docs(
     responses: dict[int | str, dict[str, Any]] = {200: {"model": answer, "description": "Done"}}
     if created:
         responses[201] = {"model": answer, "description": "A memory was created"}
-    for status in sorted({401, 403, 422, 503, *errors} | ({400, 413, 415} if body else set())):
+    for status in sorted({401, 403, 422, 429, 503, *errors} | ({400, 413, 415} if body else set())):
         responses[status] = {"model": ErrorBody, "description": _ERRORS[status]}
     extra: dict[str, Any] = {}
     if body is not None:

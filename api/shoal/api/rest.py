@@ -48,6 +48,7 @@ from shoal.schema.models import (
     MemoryOut,
     ModelStatus,
     Note,
+    RequeueAnswer,
     ReviveAnswer,
     StatsAnswer,
     StoreAnswer,
@@ -88,7 +89,12 @@ def rest_app(
     new_id: Callable[[], str] = new_request_id,
     clock: Callable[[], float] = time.perf_counter,
 ) -> ASGIApp:
-    """Return the ASGI app of REST: `/api/v1/*`, `/healthz`, `/openapi.json`, `/docs`.
+    """Return the ASGI app of REST: `/api/v1/*`, `/healthz`, `/openapi.json`, `/docs`."""
+    return Shell(rest_face(version=version), memory, gate, hosts, PUBLIC_PATHS, new_id=new_id, clock=clock)
+
+
+def rest_face(*, version: str) -> FastAPI:
+    """Return the same without its shell, which must stand around it.
 
     It may be built at global scope: nothing here draws random numbers or touches the memory before a request.
     """
@@ -108,7 +114,7 @@ def rest_app(
     app.add_exception_handler(ShoalError, _refused)
     app.add_exception_handler(HTTPException, _http_refused)
     app.add_exception_handler(Exception, _failed)
-    return Shell(app, memory, gate, hosts, PUBLIC_PATHS, new_id, clock)
+    return app
 
 
 _STORE_EXAMPLE: Final = {"content": "Staging listens on port 8443", "type": "configuration", "tags": ["staging"]}
@@ -204,6 +210,13 @@ async def stats(request: Request) -> Response:
     """Count, and say what doesn't work as it should."""
     memory, caller = _served(request)
     return _json(await memory.stats(caller))
+
+
+@router.post("/admin/requeue", **route_docs(RequeueAnswer))
+async def requeue(request: Request) -> Response:
+    """Try anew what was given up: memories that the model refused, messages that could not be delivered."""
+    memory, caller = _served(request)
+    return _json(await memory.requeue(caller))
 
 
 async def _health(request: Request) -> Response:

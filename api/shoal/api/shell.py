@@ -19,13 +19,14 @@ from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as HttpScope
 
 from shoal.api.context import CONTEXT_KEY, CallContext, MemoryProvider
-from shoal.api.gate import Gate, HostRule, in_time_zone
+from shoal.api.gate import Gate, HostRule, Limiter, in_time_zone
 from shoal.api.messages import language_of
 from shoal.core.caller import Caller
 from shoal.schema.errors import (
     BodyTooLarge,
     InternalError,
     MalformedBody,
+    RateLimited,
     ShoalError,
     Unauthorized,
     UnsupportedMediaType,
@@ -39,7 +40,7 @@ log = logging.getLogger("shoal.api")
 REQUEST_ID_HEADER: Final = "X-Request-Id"
 ROUTE_KEY: Final = "shoal.route"
 """Where a face without FastAPI's routes notes in the ASGI scope which of its paths was called, for the log."""
-_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _BODY_METHODS: Final = frozenset({"POST", "PUT", "PATCH"})
 _SECURITY_HEADERS: Final = (
     ("X-Content-Type-Options", "nosniff"),
@@ -89,6 +90,7 @@ class Shell:
     new_id: Callable[[], str] = new_request_id
     clock: Callable[[], float] = time.perf_counter
     """Seconds from any start."""
+    limiter: Limiter | None = None
 
     async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -125,7 +127,7 @@ class _Exchange:
         self._status = 0
         self._client = ""
         given = self._headers.get(REQUEST_ID_HEADER, "")
-        self.request_id = given if _REQUEST_ID.fullmatch(given) else shell.new_id()
+        self.request_id = given if REQUEST_ID.fullmatch(given) else shell.new_id()
 
     async def serve(self, receive: Receive) -> None:
         shell, scope = self._shell, self._scope
@@ -133,7 +135,7 @@ class _Exchange:
         if scope["method"] == "OPTIONS" and "access-control-request-method" in self._headers:
             await self._preflight()(scope, receive, self.send)
             return
-        caller = NOBODY if scope["path"] in shell.public else await shell.gate.admit(scope)
+        caller = await self._admitted()
         self._client = caller.client
         caller = in_time_zone(caller, self._headers)
         body = await self._read(receive)
@@ -143,11 +145,26 @@ class _Exchange:
         scope[CONTEXT_KEY] = CallContext(await shell.memory(scope), caller, language, self.request_id)
         await shell.app(scope, _replay(body, receive), self.send)
 
+    async def _admitted(self) -> Caller:
+        shell, scope = self._shell, self._scope
+        caller: Caller | None = None
+        try:
+            if scope["path"] not in shell.public:
+                caller = await shell.gate.admit(scope)
+        finally:
+            # Whoever is refused is counted too: that is how tokens are guessed.
+            if shell.limiter is not None:
+                await shell.limiter.count(scope, caller)
+        return caller or NOBODY
+
     async def fail(self, error: ShoalError) -> None:
         if self._status:
             return  # The response has begun; what is left is to end the connection.
-        challenge = self._shell.gate.challenge(self._scope) if isinstance(error, Unauthorized) else None
-        headers = {"WWW-Authenticate": challenge} if challenge else None
+        headers: dict[str, str] = {}
+        if isinstance(error, Unauthorized):
+            headers["WWW-Authenticate"] = self._shell.gate.challenge(self._scope)
+        if isinstance(error, RateLimited):
+            headers["Retry-After"] = str(error.details["retry_after_s"])
         await error_response(error, self.request_id, headers)(self._scope, _nothing, self.send)
 
     async def send(self, message: Message) -> None:

@@ -30,6 +30,7 @@ ShoalError
 ├── StorageError                  503
 │   ├── StorageBusy                    worth another try
 │   ├── StorageOverQuota               until the quota's day is over
+│   ├── TooManyStatements              more than one invocation may run at the edge
 │   ├── NotPrepared                    the migrations have not been applied
 │   ├── DatabaseCorrupt
 │   ├── DatabaseForeign
@@ -226,7 +227,7 @@ class HostNotAllowed(ShoalError):
 
 
 class RateLimited(ShoalError):
-    """Too many requests of one caller in a short time."""
+    """Too many requests of one caller in a short time; `retry_after_s` says when to come back."""
 
     code = "rate_limited"
     status = 429
@@ -262,6 +263,12 @@ class StorageOverQuota(StorageError):
     """The database's daily quota is used up; `until` says when it is given anew."""
 
     code = "storage_over_quota"
+
+
+class TooManyStatements(StorageError):
+    """The work takes more statements than one invocation of the Worker may run; nothing of this batch was written."""
+
+    code = "too_many_statements"
 
 
 class NotPrepared(StorageError):

@@ -264,6 +264,20 @@ update record set want = want + 1 where want = 0 and class = 'memory' and rid in
 """
 """?1 = [rid, ...]: memories whose vectors an index apart has lost or has wrong."""
 
+_SAME_VERSION: Final = "x.rid = j.value->>0 and x.mark = j.value->>1"
+WANT_SWEPT: Final = f"""
+update record set want = want + 1 where class = 'memory' and rid in (
+  select j.value->>0 from json_each(?1) j
+  where not exists (select 1 from vector_gone x where {_SAME_VERSION})
+    and not exists (select 1 from vector_state x where {_SAME_VERSION}))
+"""
+"""?1 = [[rid, mark, passages], ...]: versions just given to an index apart, which somebody has swept out meanwhile."""
+WANT_DROPPED: Final = f"""
+update record set want = want + 1 where class = 'memory' and rid in (
+  select j.value->>0 from json_each(?1) j where exists (select 1 from vector_state x where {_SAME_VERSION}))
+"""
+"""?1 = [[rid, mark, passages], ...]: versions just swept out, which somebody has made the present one meanwhile."""
+
 MARK_WORDS: Final = """
 insert into meta (k, v) select 'erase_words', 1
 where exists (select 1 from record indexed by record_seq where seq > (select v from meta where k = 'seq')

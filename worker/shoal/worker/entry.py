@@ -1,16 +1,60 @@
-"""The Worker's entry: Cloudflare calls an instance of `Default` once an event."""
+"""The Worker's entry: Cloudflare makes a `Default` for each event and calls its method.
 
-import json
+What is imported and built here runs once, at deployment, and is kept as a snapshot; what a method imports is paid by
+every new isolate. PRELOAD in wrangler.toml says where the one ends and the other begins. Nothing here may draw random
+numbers, tell the time or reach out before the first event.
+"""
 
-from workers import Request, Response, WorkerEntrypoint
+# The runtime's SDK is there only inside a Worker, so nothing of it has types here.
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
-from shoal.schema.errors import NotConfigured
+from functools import lru_cache
+from typing import Any, Final
+
+import workers
+from starlette.types import ASGIApp, Receive, Scope, Send
+from workers import asgi
+
+from shoal.worker.logs import set_up_logs
+from shoal.worker.serving import Bounded, Faces, Front
+from shoal.worker.version import VERSION
+
+set_up_logs()
 
 
-class Default(WorkerEntrypoint):
-    """Refuses everyone until there is something to serve."""
+@lru_cache(maxsize=1)
+def _rest_face() -> ASGIApp:
+    from shoal.api.rest import rest_face
 
-    async def fetch(self, request: Request) -> Response:
-        """Answer 503, whatever is asked."""
-        error = NotConfigured("This Worker serves nothing yet.", "Deploy a release of shoal that does.")
-        return Response(json.dumps(error.as_dict()), error.status, headers={"content-type": "application/json"})
+    return rest_face(version=VERSION)
+
+
+@lru_cache(maxsize=1)
+def _mcp_face() -> ASGIApp:
+    from shoal.api.mcp import mcp_face
+
+    return mcp_face(version=VERSION)
+
+
+async def _rest(scope: Scope, receive: Receive, send: Send) -> None:
+    await _rest_face()(scope, receive, send)
+
+
+async def _mcp(scope: Scope, receive: Receive, send: Send) -> None:
+    await _mcp_face()(scope, receive, send)
+
+
+_FACES: Final = Faces(_rest, _mcp)
+_PRELOADED: Final = {"core": (), "rest": (_rest_face,), "all": (_rest_face, _mcp_face)}
+
+for make in _PRELOADED[getattr(workers.env, "PRELOAD", "rest")]:
+    make()
+
+
+class Default(workers.WorkerEntrypoint):
+    """Serves requests, consumes the queues, and does what falls due."""
+
+    async def fetch(self, request: workers.Request) -> Any:
+        """Answer one HTTP request."""
+        front = Front(_FACES, self.env, self.ctx.waitUntil)
+        return await asgi.fetch(front, Bounded(request), self.env, self.ctx)

@@ -13,9 +13,13 @@ create table if not exists vector_state (
 );
 create index if not exists vector_unconfirmed on vector_state (made_at) where mutation is not null;
 
--- Ids of vectors that must go: noted before the index is asked, removed when it has taken the order.
+-- Versions whose vectors may lie in the index though vector_state doesn't name them: they must go, or be taken over.
+-- Noted before the index is asked to take them or to drop them, so that nothing lies there which nobody knows.
 create table if not exists vector_gone (
-  id text primary key
+  rid integer not null,
+  mark text not null,
+  passages integer not null,
+  primary key (rid, mark)
 ) without rowid;
 
 -- Memories whose vectors could not be made though the model works; given up after a number of attempts.

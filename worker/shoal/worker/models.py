@@ -1,0 +1,121 @@
+"""What must be known of an embedding model on Workers AI: its input's form, its limits, its vectors' length.
+
+Names, forms and limits are those of Workers AI's model pages; prefixes those of the model cards. What their cosines
+mean is measured where they run (core/calibrating.py).
+"""
+
+import hashlib
+import json
+from enum import StrEnum
+from typing import Annotated, Any, Final, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shoal.core.protocols import Role
+from shoal.schema.errors import NotConfigured
+
+DIM_MAX: Final = 1536
+"""Longest vector that Vectorize keeps."""
+TEXTS_MAX: Final = 100
+_DIGEST_CHARS: Final = 8
+
+
+class Form(StrEnum):
+    """Where the texts stand in a call's input."""
+
+    TEXT = "text"
+    """{text}: for queries and passages alike."""
+    ROLES = "roles"
+    """{queries, instruction} or {documents}."""
+
+
+class EdgeModel(BaseModel):
+    """One model. Two that differ in anything but `texts_per_call` make vectors that don't compare."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, Field(pattern=r"\A@[a-z0-9-]+/[A-Za-z0-9._/-]+\Z")]
+    dim: Annotated[int, Field(ge=1, le=DIM_MAX)]
+    """Length of a vector."""
+    form: Form = Form.TEXT
+    pooling: Annotated[str, Field(pattern=r"\A(|mean|cls)\Z")] = ""
+    """Sent along where not empty: how the vectors of the tokens become one."""
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    instruction: str = ""
+    """For queries, with the form `roles`; empty = the model's own."""
+    texts_per_call: Annotated[int, Field(ge=1, le=TEXTS_MAX)] = TEXTS_MAX
+
+    @property
+    def fingerprint(self) -> str:
+        """The name under which vectors compare. Workers AI tells no revision of a model."""
+        asked = json.dumps([self.query_prefix, self.passage_prefix, self.instruction]).encode()
+        digest = hashlib.sha256(asked).hexdigest()[:_DIGEST_CHARS]
+        return f"workers-ai{self.name}/{self.dim}/{self.pooling or 'built_in'}/{self.form}/l2/prefix-{digest}"
+
+    def inputs(self, texts: list[str], role: Role) -> dict[str, Any]:
+        """Return what a call takes, for at most `texts_per_call` texts."""
+        prefix = self.query_prefix if role is Role.QUERY else self.passage_prefix
+        prefixed = [prefix + text for text in texts] if prefix else texts
+        if self.form is Form.TEXT:
+            return {"text": prefixed, "pooling": self.pooling} if self.pooling else {"text": prefixed}
+        if role is Role.PASSAGE:
+            return {"documents": prefixed}
+        return {"queries": prefixed, "instruction": self.instruction} if self.instruction else {"queries": prefixed}
+
+
+_BGE_QUERY: Final = "Represent this sentence for searching relevant passages: "
+
+KNOWN: Final = {
+    model.name: model
+    for model in (
+        # Its 60,000 tokens are those of a call together: a hundred passages are at most that.
+        EdgeModel(name="@cf/baai/bge-m3", dim=1024),
+        # The service's own pooling is `mean`; these were trained with the first token's vector.
+        EdgeModel(name="@cf/baai/bge-small-en-v1.5", dim=384, pooling="cls", query_prefix=_BGE_QUERY),
+        EdgeModel(name="@cf/baai/bge-base-en-v1.5", dim=768, pooling="cls", query_prefix=_BGE_QUERY),
+        EdgeModel(name="@cf/baai/bge-large-en-v1.5", dim=1024, pooling="cls", query_prefix=_BGE_QUERY),
+        # 8,192 tokens a call are about twelve passages, though it takes up to 32 texts.
+        EdgeModel(name="@cf/qwen/qwen3-embedding-0.6b", dim=1024, form=Form.ROLES, texts_per_call=12),
+        EdgeModel(
+            name="@cf/google/embeddinggemma-300m",
+            dim=768,
+            query_prefix="task: search result | query: ",
+            passage_prefix="title: none | text: ",
+            texts_per_call=32,
+        ),
+    )
+}
+DEFAULT: Final = KNOWN["@cf/baai/bge-m3"]
+
+
+def model_named(text: str) -> EdgeModel:
+    """Return the model that the variable MODEL means: a known name, or an object with `name`, `dim` and what differs.
+
+    Raises NotConfigured, which says what is wrong with it.
+    """
+    if not text.strip():
+        return DEFAULT
+    if text.lstrip().startswith("{"):
+        return _described(text)
+    known = KNOWN.get(text.strip())
+    if known is None:
+        raise NotConfigured(
+            f"The variable MODEL names {text.strip()!a}, of which nothing is known here.",
+            f'Use one of {", ".join(KNOWN)}, or an object: {{"name": "@cf/...", "dim": 768}}.',
+        )
+    return known
+
+
+def _described(text: str) -> EdgeModel:
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise NotConfigured(f"The variable MODEL is not JSON: {error}.", "Mend it in wrangler.toml.") from None
+    fields = cast("dict[str, Any]", given)
+    known = KNOWN.get(str(fields.get("name")))
+    try:
+        return EdgeModel.model_validate({**(known.model_dump() if known else {}), **fields})
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise NotConfigured(f"The variable MODEL can't be used: {wrong}.", "Mend it in wrangler.toml.") from None
