@@ -109,9 +109,14 @@ class NodeProcess:
             self._process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(END_S)
-        if group_lives(self._process.pid):
+        # Nothing is left of the group unless Node was killed or hangs. Then workerd is nobody's child, and its end no
+        # event to wait for.
+        deadline = time.monotonic() + END_S
+        while group_lives(self._process.pid) and time.monotonic() < deadline:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.poll()
+            time.sleep(0.01)
         self._process.wait()
         for reader in self._readers:
             reader.join(END_S)

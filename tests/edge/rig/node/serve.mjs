@@ -48,6 +48,22 @@ async function stop(code) {
 process.on("SIGTERM", () => stop(0));
 process.on("SIGINT", () => stop(0));
 
+/** What went wrong, for a person: workerd writes its errors as JSON, a line each. */
+function readable(error) {
+  if (error?.code !== "ERR_RUNTIME_FAILURE") {
+    return String(error?.stack ?? error);
+  }
+  return error.message.split("\n").map(messageOf).join("\n");
+}
+
+function messageOf(line) {
+  try {
+    return JSON.parse(line).message;
+  } catch {
+    return line;
+  }
+}
+
 /** CPU seconds of a process, from Linux's /proc in ticks of 10 ms; null elsewhere. */
 function cpuSeconds(pid) {
   if (process.platform !== "linux") {
@@ -78,7 +94,7 @@ async function start() {
 try {
   await start();
 } catch (error) {
-  emit("failed", { message: String(error?.stack ?? error) });
+  emit("failed", { message: readable(error) });
   await stop(1);
 }
 await lines.next();

@@ -48,6 +48,9 @@ class Default(WorkerEntrypoint):
     async def do_raise(self):
         raise RuntimeError("told to fail")
 
+    async def do_print(self, text):
+        print(text)
+
     async def do_seen(self, place):
         answer = await self.env.DB.prepare("SELECT what FROM seen WHERE place = ?1 ORDER BY id").bind(place).all()
         return [row["what"] for row in answer.results]
