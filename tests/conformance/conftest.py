@@ -1,11 +1,17 @@
 """Every implementation of the three protocols. To add one: write an opener and name it in its table."""
 
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import apsw
 import pytest
+
+# The index that lies apart (tests/core/apart.py) is imported from the root.
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.core.apart import ApartIndex, Hydrated
 
 from shoal.core.fakes import FakeDatabase, FakeEmbedder, FakeVectorIndex
 from shoal.core.migrate import migrate
@@ -48,6 +54,13 @@ async def sqlite_vec_index(folder: Path) -> AsyncIterator[tuple[Database, Vector
 
 
 @asynccontextmanager
+async def hydrated_index(folder: Path) -> AsyncIterator[tuple[Database, VectorIndex]]:
+    async with fake_database(folder) as database:
+        await migrate(database)
+        yield database, Hydrated(ApartIndex(database, "conformance/1"), database, "conformance/1")
+
+
+@asynccontextmanager
 async def fake_embedder(_folder: Path) -> AsyncIterator[Embedder]:
     yield FakeEmbedder()
 
@@ -64,7 +77,7 @@ async def fastembed_embedder(folder: Path) -> AsyncIterator[Embedder]:
 Opener = Callable[[Path], AbstractAsyncContextManager[object]]
 
 DATABASES: Mapping[str, Opener] = {"fake": fake_database, "apsw": apsw_database}
-INDEXES: Mapping[str, Opener] = {"fake": fake_index, "sqlite-vec": sqlite_vec_index}
+INDEXES: Mapping[str, Opener] = {"fake": fake_index, "sqlite-vec": sqlite_vec_index, "hydrated": hydrated_index}
 EMBEDDERS: Mapping[str, Opener] = {"fake": fake_embedder, "fastembed": fastembed_embedder}
 
 

@@ -28,8 +28,10 @@ def key(rid: int, passage: int = 0) -> int:
     return rid * PASSAGES_MAX + passage
 
 
-def made(rid: int, vector: Vector, passage: int = 0) -> VectorRow:
-    return VectorRow(key(rid, passage), vector, HASH, "main", "note", "semantic", rid, archived=False)
+def made(
+    rid: int, vector: Vector, passage: int = 0, space: str = "main", kind: str = "note", archived: bool = False
+) -> VectorRow:
+    return VectorRow(key(rid, passage), vector, HASH, space, kind, "semantic", rid, archived)
 
 
 def row(rid: int, *numbers: float, passage: int = 0) -> VectorRow:
@@ -150,7 +152,9 @@ async def test_only_memories_that_pass_the_filter_are_found(
     await remember(database, (4,), state=State.ARCHIVED)
     await remember(database, (6,), state=State.TRASHED)
     await remember(database, (7,), state=State.HIDDEN)
-    await index.upsert([row(rid, 1, rid / 100) for rid in range(1, 9)])  # 8 has no memory at all.
+    told = {2: {"space": "other"}, 3: {"kind": "bug"}, 4: {"archived": True}}
+    # 8 has no memory at all.
+    await index.upsert([made(rid, unit(1, rid / 100), **told.get(rid, {})) for rid in range(1, 9)])
     assert await keys(index, unit(1, 0), 10, where) == [key(rid) for rid in expected]
     neighbours = await index.neighbours(key(1), 10, where)
     assert [hit.key for hit in neighbours] == [key(rid) for rid in expected if rid != 1]
@@ -177,8 +181,8 @@ async def test_a_far_match_is_found_behind_ten_thousand_nearer_ones_that_dont_pa
     await remember(database, crowd, space="crowd")
     await remember(database, (1, 2), space="mine")
     vectors = scattered(1, len(crowd), near)
-    await index.upsert([made(rid, vector) for rid, vector in zip(crowd, vectors, strict=True)])
-    await index.upsert([row(1, -1, 0), row(2, -1, 1)])
+    await index.upsert([made(rid, vector, space="crowd") for rid, vector in zip(crowd, vectors, strict=True)])
+    await index.upsert([made(1, unit(-1, 0), space="mine"), made(2, unit(-1, 1), space="mine")])
     assert await keys(index, near, 5, Filter(("mine",))) == [key(2), key(1)]
     assert [hit.key for hit in await index.neighbours(key(10), 5, Filter(("mine",)))] == [key(2), key(1)]
     assert set(await keys(index, near, 5, EVERYTHING)) <= {key(rid) for rid in crowd}

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import apsw
 import pytest
+from tests.core.apart import ApartIndex
 from tests.core.rig import ALL, DAY, NOW, Embeddings, Recorder, Rig, cell, opened
 
 from shoal.core.caller import Caller
@@ -30,6 +31,8 @@ NOT_ISSUED: Final = {
     "SIZE": "drivers issue it themselves",
     "NEXT_TURN": "a part of others",
     "WANT_ANEW": "the edge's reconcile issues it",
+    "WANT_SWEPT": "the edge's vector index issues it",
+    "WANT_DROPPED": "the edge's vector index issues it",
 }
 """Shared texts that the service doesn't issue as they are."""
 
@@ -38,7 +41,8 @@ async def scenario(policy: Policy = LAPTOP) -> Rig:
     """Run everything that the service can do, and return its record."""
     connection = apsw.Connection(":memory:")
     # The fake index reads every memory, as no real one does: its queries go past the record.
-    model, index = Embeddings(), FakeVectorIndex(FakeDatabase(connection))
+    model, database = Embeddings(), FakeDatabase(connection)
+    index = ApartIndex(database, model.fingerprint) if policy.index_apart else FakeVectorIndex(database)
     rig = await opened(connection=connection, embedder=model, index=index, policy=policy)
     rich = {
         "tags": ["proj:x", "标签"],

@@ -2,15 +2,16 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final, NamedTuple, Self, cast
 
 from shoal.core.backlog import BACKLOG, NOTHING_LEFT, Backlog, read
 from shoal.core.cells import compact_json
 from shoal.core.context import Context
 from shoal.core.filters import condition
-from shoal.core.protocols import Filter, Row, SqlValue, Vector
+from shoal.core.hydration import STATE_OF, Standing, sift, standing_of
+from shoal.core.protocols import Filter, Row, SqlValue, Vector, VectorHit
 from shoal.core.ranking import NO_EVIDENCE, Candidate, Evidence, TermHit, term_evidence
 from shoal.core.rows import NEWEST, SUPERSEDED, first_rows
 from shoal.core.times import TimeRange
@@ -44,10 +45,30 @@ class WordHits:
 class VectorHits:
     """What the meaning of a query found."""
 
+    hits: list[VectorHit] = field(default_factory=list[VectorHit])
     similarities: dict[int, float] = field(default_factory=dict[int, float])
     """rid -> cosine of the nearest passage with any of the query's vectors."""
     passages: dict[int, int] = field(default_factory=dict[int, int])
     """rid -> that passage."""
+    applied: bool = True
+    """Whether the index filtered by all of the filter."""
+    full: bool = False
+    """Whether it returned as many as were asked for, so that there may be more."""
+
+    @classmethod
+    def of(cls, hits: Iterable[VectorHit]) -> Self:
+        """Return what these hits say."""
+        found = cls(list(hits))
+        for key, similarity, _ in found.hits:
+            rid, passage = divmod(key, PASSAGES_MAX)
+            if similarity > found.similarities.get(rid, -2.0):
+                found.similarities[rid], found.passages[rid] = similarity, passage
+        return found
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the database must say which hits count."""
+        return not self.applied or any(hit.mark is not None for hit in self.hits)
 
 
 def _best_of_term(table: str, rid: str, where: str, limit: int) -> str:
@@ -114,59 +135,114 @@ def _pairs(value: object) -> list[tuple[int, float]]:
 
 
 async def by_vectors(context: Context, vectors: Sequence[Vector], where: Filter) -> VectorHits:
-    """Return the memories nearest to any of the query's vectors."""
-    hits = VectorHits()
+    """Return the memories nearest to any of the query's vectors. Raises VectorIndexError."""
     if context.index is None:
-        return hits
-    for vector in vectors:
-        for key, similarity, _ in await context.index.search(vector, VECTOR_HITS, where):
-            rid, passage = divmod(key, PASSAGES_MAX)
-            if similarity > hits.similarities.get(rid, -2.0):
-                hits.similarities[rid], hits.passages[rid] = similarity, passage
+        return VectorHits()
+    found = [await context.index.search(vector, VECTOR_HITS, where) for vector in vectors]
+    hits = VectorHits.of(hit for some in found for hit in some)
+    hits.applied = context.index.applies(where)
+    hits.full = any(len(some) >= VECTOR_HITS for some in found)
     return hits
 
 
-def evidence(words: WordHits, vectors: VectorHits) -> dict[int, Evidence]:
-    """Return what is known of each memory that was found, by rid."""
-    rids = dict.fromkeys((*words.terms, *words.labels, *vectors.similarities))
-    return {
-        rid: Evidence(words.terms.get(rid, {}), words.labels.get(rid, {}), vectors.similarities.get(rid))
-        for rid in rids
-    }
+class Known(NamedTuple):
+    """What both say of a query."""
+
+    words: WordHits
+    vectors: VectorHits
+    evidence: Mapping[int, Evidence]
+    """rid -> what was found of it."""
+
+    @classmethod
+    def of(cls, words: WordHits, vectors: VectorHits) -> Self:
+        """Put together what was found of each memory."""
+        rids = dict.fromkeys((*words.terms, *words.labels, *vectors.similarities))
+        found = {
+            rid: Evidence(words.terms.get(rid, {}), words.labels.get(rid, {}), vectors.similarities.get(rid))
+            for rid in rids
+        }
+        return cls(words, vectors, found)
+
+    @property
+    def passages(self) -> Mapping[int, int]:
+        """rid -> the passage to show."""
+        return self.vectors.passages | self.words.passages
 
 
-_ROWS: Final = f"""
-select r.rid, r.occurred_at, r.space || char(0) || r.conversation_id as conversation, r.position,
-  {SUPERSEDED} as superseded, r.init->>'content' = ? as verbatim
-from (
+_COLUMNS: Final = (
+    "r.rid, r.occurred_at, r.space || char(0) || r.conversation_id as conversation, r.position,"
+    f" {SUPERSEDED} as superseded, r.init->>'content' = ? as verbatim"
+)
+_FOUND: Final = f"""(
   select value as rid from json_each(?)
   union
   select n.rid from json_each(?) j
     cross join record m on m.rid = j.value and m.conversation_id is not null
     cross join record n on n.space = m.space and n.conversation_id = m.conversation_id
       and n.position between m.position - {REACH} and m.position + {REACH}) x
-  cross join record r on r.rid = x.rid
-where """
+  cross join record r on r.rid = x.rid"""
 
 
-async def rows_of(
-    context: Context, rids: Sequence[int], found: Mapping[int, Evidence], where: Filter, text: str
-) -> list[Candidate]:
+class Fetched(NamedTuple):
+    """The memories that a query found, as far as they pass its filter."""
+
+    candidates: list[Candidate]
+    """With their neighbours in the conversation."""
+    passages: Mapping[int, int]
+    """rid -> the passage that was found."""
+    outside: bool
+    """Whether vectors of memories were met that don't pass, which only the database could tell."""
+
+
+async def rows_of(context: Context, rids: Sequence[int], known: Known, where: Filter, text: str) -> Fetched:
     """Return these memories, and their neighbours in the conversation, that pass the filter, ready to rank.
 
-    `text` is the query, normalised: a memory that says just that is marked.
+    `text` is the query, normalised: a memory that says just that is marked. Vectors that turn out not to count are
+    no evidence; those of no memory are handed to the context's `discard`.
     """
-    sql, params = condition(where, "r")
+    passing, params = condition(where, "r")
     wanted = compact_json(rids)
+    if context.embedder is None or not known.vectors.doubtful:
+        rows = await context.database.query(
+            f"select {_COLUMNS} from {_FOUND} where {passing}", (text, wanted, wanted, *params)
+        )
+        return Fetched(_candidates(rows, known), known.passages, outside=False)
+    rows = await context.database.query(
+        f"select {_COLUMNS}, {standing_of(passing)} from {_FOUND} {STATE_OF}",
+        (text, *params, wanted, wanted, context.embedder.fingerprint),
+    )
+    standings = {cast("int", row["rid"]): Standing.read(row) for row in rows}
+    looked_at = standings.keys() | set(rids)
+    sifted = sift((hit for hit in known.vectors.hits if hit.key // PASSAGES_MAX in looked_at), standings)
+    if sifted.ghosts and context.discard is not None:
+        context.discard(sifted.ghosts)
+    known = Known.of(known.words, VectorHits.of(sifted.hits))
+    found = known.evidence.keys() | set(known.words.in_time)
+    candidates = _candidates([row for row in rows if row["passes"]], known)
+    return Fetched(_within_reach(candidates, found & set(rids)), known.passages, sifted.outside > 0)
+
+
+def _candidates(rows: Sequence[Row], known: Known) -> list[Candidate]:
     return [
         Candidate(
             rid=cast("int", row["rid"]),
-            evidence=found.get(cast("int", row["rid"]), NO_EVIDENCE),
+            evidence=known.evidence.get(cast("int", row["rid"]), NO_EVIDENCE),
             occurred_ms=cast("int", row["occurred_at"]),
             conversation=cast("str | None", row["conversation"]),
             position=cast("int | None", row["position"]),
             verbatim=bool(row["verbatim"]),
             superseded=row["superseded"] is not None,
         )
-        for row in await context.database.query(_ROWS + sql, (text, wanted, wanted, *params))
+        for row in rows
     ]
+
+
+def _within_reach(candidates: Sequence[Candidate], found: Set[int]) -> list[Candidate]:
+    """Return those that were found and their neighbours: the others only a vector that doesn't count has brought."""
+    near = {
+        (one.conversation, one.position + step)
+        for one in candidates
+        if one.rid in found and one.conversation is not None and one.position is not None
+        for step in range(-REACH, REACH + 1)
+    }
+    return [one for one in candidates if one.rid in found or (one.conversation, one.position) in near]

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from shoal.core.backlog import Backlog, backlog
 from shoal.core.caller import Caller, Scope
-from shoal.core.candidates import VectorHits, by_vectors, by_words, evidence, rows_of
+from shoal.core.candidates import Known, VectorHits, by_vectors, by_words, rows_of
 from shoal.core.cells import compact_json
 from shoal.core.characters import fold
 from shoal.core.context import Context, bounded
@@ -23,7 +23,8 @@ from shoal.core.stopwords import names_nothing
 from shoal.core.text import match_terms, normalise, terms
 from shoal.core.times import TimeMention, TimeRange, find, iso
 from shoal.core.times.calendar import END_MS, MIN_MS
-from shoal.schema.errors import EmptyContent, ModelError, OutOfRange
+from shoal.core.weights import SHORTLIST, VECTOR_HITS
+from shoal.schema.errors import EmptyContent, ModelError, ModelOverQuota, OutOfRange, VectorIndexError
 from shoal.schema.limits import FIND_MAX, QUERY_MAX_CHARS
 from shoal.schema.models import FindAnswer, FindRequest, Found, Note, NoteCode
 from shoal.schema.sql import State
@@ -33,6 +34,10 @@ MODEL_WAIT_S: Final = 5.0
 SCORE_DIGITS: Final = 4
 LEAST_SCORE: Final = 0.005
 """What shows as less than .01 is left out."""
+_BEYOND: Final = (
+    "Not all that fits the filters could be compared by meaning: the vector index can't filter by all of them, and"
+    f" of the {VECTOR_HITS} nearest passages that it returned some don't fit. All words were searched."
+)
 
 
 class Channel(StrEnum):
@@ -83,7 +88,7 @@ async def search(
         by_words(context, expressions, where, within, left),
         _by_meaning(context, found.text, where, notes) if Channel.VECTOR in channels else _nothing(),
     )
-    known = evidence(words, vectors)
+    known = Known.of(words, vectors)
     query = Query(
         terms_n=len(expressions),
         now_ms=found.now_ms,
@@ -92,13 +97,17 @@ async def search(
         until_ms=None if within is None else within.until_ms,
         only_time=not found.words,
     )
-    rids = dict.fromkeys((*shortlist(known, query), *words.in_time))
-    candidates = await rows_of(context, list(rids), known, where, found.text)
+    # Of what the index could not filter, any number may not pass: none of that may keep another from being looked at.
+    keep = SHORTLIST if vectors.applied else SHORTLIST + len(vectors.similarities)
+    rids = dict.fromkeys((*shortlist(known.evidence, query, keep), *words.in_time))
+    fetched = await rows_of(context, list(rids), known, where, found.text)
+    if fetched.outside and vectors.full and not vectors.applied:
+        notes.append(Note(code=NoteCode.PARTIAL, message=_BEYOND))
     # A score of 0 is no answer: nothing of the query is said, and nothing is nearer than chance.
     least = max(request.min_score, LEAST_SCORE)
-    best = [one for one in rank(candidates, query)[:limit] if _shown(one.score) >= least]
-    results = await _rows(context, request, found, best, vectors.passages | words.passages)
-    return FindAnswer(results=results, total_considered=len(known), notes=notes), words.left
+    best = [one for one in rank(fetched.candidates, query)[:limit] if _shown(one.score) >= least]
+    results = await _rows(context, request, found, best, fetched.passages)
+    return FindAnswer(results=results, total_considered=len(known.evidence), notes=notes), words.left
 
 
 def _text(request: FindRequest, notes: list[Note]) -> str:
@@ -142,14 +151,15 @@ async def _by_meaning(context: Context, text: str, where: Filter, notes: list[No
     try:
         # A model that is still being fetched must not hold up what the words find.
         vectors = await asyncio.wait_for(context.embedder.embed(texts, Role.QUERY), MODEL_WAIT_S)
+        return await by_vectors(context, vectors, where)
     except TimeoutError:
         message = f"Only words were searched: the model did not answer within {MODEL_WAIT_S:.0f} s."
         notes.append(Note(code=NoteCode.LEXICAL_ONLY, message=message))
-        return VectorHits()
-    except ModelError as error:
+    except ModelOverQuota as error:
+        notes.append(Note(code=NoteCode.OVER_QUOTA, message=f"Only words were searched: {error}"))
+    except (ModelError, VectorIndexError) as error:
         notes.append(Note(code=NoteCode.LEXICAL_ONLY, message=f"Only words were searched: {error}"))
-        return VectorHits()
-    return await by_vectors(context, vectors, where)
+    return VectorHits()
 
 
 async def _nothing() -> VectorHits:
