@@ -127,7 +127,7 @@ class Indexer:
         Raises ModelError, VectorIndexError, StorageError; what was not finished stays wanted.
         """
         await self.erase_words()
-        return await self.wanted(limit) or await self._again(limit)
+        return await self.wanted(limit) or await self.anew(limit)
 
     async def wanted(self, limit: int) -> int:
         """Make the vectors that are new or out of date, as `step` does, without those of another model."""
@@ -166,7 +166,7 @@ class Indexer:
             await self._context.database.batch([Statement(text) for text in sql.OPTIMIZE])
         return bool(due)
 
-    async def _again(self, limit: int) -> int:
+    async def anew(self, limit: int) -> int:
         """Make vectors anew after a change of model. One step at a time: the mark says that all above it is done."""
         if self._context.embedder is None:
             return 0

@@ -77,6 +77,10 @@ class QueueBinding(Protocol):
         """Send one message, at most 128 KB."""
         ...
 
+    def sendBatch(self, messages: list[dict[str, Any]]) -> Awaitable[Any]:
+        """Send up to 100 messages {body}, 256 KB together."""
+        ...
+
 
 class Message(Protocol):
     """One message at the consumer's end."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shoal.core.apply import Replica
@@ -37,6 +37,11 @@ class Edge:
     budget: Budget
     announce: Callable[[Sequence[str]], Coroutine[Any, Any, bool]]
     """Queues memories whose vectors are wanted; False when the queue would not take them."""
+
+    def without_model(self) -> "Edge":
+        """Return the same without its model, which rests: what leaves the index still does."""
+        context = replace(self.context, embedder=None)
+        return replace(self, context=context, memory=Memory(context, "its daily quota is used up."))
 
 
 def open_edge(

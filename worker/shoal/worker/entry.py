@@ -15,8 +15,12 @@ import workers
 from starlette.types import ASGIApp, Receive, Scope, Send
 from workers import asgi
 
+from shoal.worker import configuration
+from shoal.worker.consuming import consume
+from shoal.worker.edge import Edge, open_edge
 from shoal.worker.logs import set_up_logs
 from shoal.worker.serving import Bounded, Faces, Front
+from shoal.worker.upkeep import upkeep
 from shoal.worker.version import VERSION
 
 set_up_logs()
@@ -58,3 +62,14 @@ class Default(workers.WorkerEntrypoint):
         """Answer one HTTP request."""
         front = Front(_FACES, self.env, self.ctx.waitUntil)
         return await asgi.fetch(front, Bounded(request), self.env, self.ctx)
+
+    async def queue(self, batch: Any, env: object = None, ctx: object = None) -> None:
+        """Make the vectors of what was stored, or count what could not be delivered."""
+        await consume(batch, self._edge())
+
+    async def scheduled(self, controller: Any, env: object = None, ctx: object = None) -> None:
+        """Do what falls due."""
+        await upkeep(controller.cron, int(controller.scheduledTime), self._edge())
+
+    def _edge(self) -> Edge:
+        return open_edge(self.env, self.ctx.waitUntil, configuration.read(self.env))

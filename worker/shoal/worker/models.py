@@ -6,8 +6,9 @@ mean is measured where they run (core/calibrating.py).
 
 import hashlib
 import json
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -17,6 +18,7 @@ from shoal.schema.errors import NotConfigured
 DIM_MAX: Final = 1536
 """Longest vector that Vectorize keeps."""
 TEXTS_MAX: Final = 100
+ASCII_CHARS_PER_TOKEN: Final = 3
 _DIGEST_CHARS: Final = 8
 
 
@@ -30,21 +32,23 @@ class Form(StrEnum):
 
 
 class EdgeModel(BaseModel):
-    """One model. Two that differ in anything but `texts_per_call` make vectors that don't compare."""
+    """One model. Two that differ in more than what fits into a call make vectors that don't compare."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Annotated[str, Field(pattern=r"\A@[a-z0-9-]+/[A-Za-z0-9._/-]+\Z")]
+    name: Annotated[str, Field(pattern=r"^@[a-z0-9-]+/[A-Za-z0-9._/-]+$")]
     dim: Annotated[int, Field(ge=1, le=DIM_MAX)]
     """Length of a vector."""
     form: Form = Form.TEXT
-    pooling: Annotated[str, Field(pattern=r"\A(|mean|cls)\Z")] = ""
+    pooling: Literal["", "mean", "cls"] = ""
     """Sent along where not empty: how the vectors of the tokens become one."""
     query_prefix: str = ""
     passage_prefix: str = ""
     instruction: str = ""
     """For queries, with the form `roles`; empty = the model's own."""
     texts_per_call: Annotated[int, Field(ge=1, le=TEXTS_MAX)] = TEXTS_MAX
+    tokens_per_call: Annotated[int | None, Field(ge=1)] = None
+    """Of all its texts together, by `tokens`; None where only single texts are bounded."""
 
     @property
     def fingerprint(self) -> str:
@@ -52,6 +56,22 @@ class EdgeModel(BaseModel):
         asked = json.dumps([self.query_prefix, self.passage_prefix, self.instruction]).encode()
         digest = hashlib.sha256(asked).hexdigest()[:_DIGEST_CHARS]
         return f"workers-ai{self.name}/{self.dim}/{self.pooling or 'built_in'}/{self.form}/l2/prefix-{digest}"
+
+    def calls(self, texts: Sequence[str], role: Role) -> Iterator[list[str]]:
+        """Yield the texts in order, as many at a time as one call takes; at least one."""
+        prefix = tokens(self.query_prefix if role is Role.QUERY else self.passage_prefix)
+        part: list[str] = []
+        size = 0
+        for text in texts:
+            more = prefix + tokens(text)
+            over = self.tokens_per_call is not None and size + more > self.tokens_per_call
+            if part and (over or len(part) == self.texts_per_call):
+                yield part
+                part, size = [], 0
+            part.append(text)
+            size += more
+        if part:
+            yield part
 
     def inputs(self, texts: list[str], role: Role) -> dict[str, Any]:
         """Return what a call takes, for at most `texts_per_call` texts."""
@@ -64,25 +84,30 @@ class EdgeModel(BaseModel):
         return {"queries": prefixed, "instruction": self.instruction} if self.instruction else {"queries": prefixed}
 
 
+def tokens(text: str) -> int:
+    """Estimate a text's tokens on the high side, whatever the model: one a character, a third of one in ASCII."""
+    ascii_chars = len(text.encode("ascii", "ignore"))
+    return len(text) - ascii_chars + -(-ascii_chars // ASCII_CHARS_PER_TOKEN)
+
+
 _BGE_QUERY: Final = "Represent this sentence for searching relevant passages: "
 
 KNOWN: Final = {
     model.name: model
     for model in (
-        # Its 60,000 tokens are those of a call together: a hundred passages are at most that.
-        EdgeModel(name="@cf/baai/bge-m3", dim=1024),
+        EdgeModel(name="@cf/baai/bge-m3", dim=1024, tokens_per_call=60_000),
         # The service's own pooling is `mean`; these were trained with the first token's vector.
         EdgeModel(name="@cf/baai/bge-small-en-v1.5", dim=384, pooling="cls", query_prefix=_BGE_QUERY),
         EdgeModel(name="@cf/baai/bge-base-en-v1.5", dim=768, pooling="cls", query_prefix=_BGE_QUERY),
         EdgeModel(name="@cf/baai/bge-large-en-v1.5", dim=1024, pooling="cls", query_prefix=_BGE_QUERY),
-        # 8,192 tokens a call are about twelve passages, though it takes up to 32 texts.
-        EdgeModel(name="@cf/qwen/qwen3-embedding-0.6b", dim=1024, form=Form.ROLES, texts_per_call=12),
+        EdgeModel(
+            name="@cf/qwen/qwen3-embedding-0.6b", dim=1024, form=Form.ROLES, texts_per_call=32, tokens_per_call=8_192
+        ),
         EdgeModel(
             name="@cf/google/embeddinggemma-300m",
             dim=768,
             query_prefix="task: search result | query: ",
             passage_prefix="title: none | text: ",
-            texts_per_call=32,
         ),
     )
 }

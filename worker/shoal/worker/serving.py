@@ -164,7 +164,8 @@ class Bounded:
     """
 
     def __init__(self, request: HttpRequest) -> None:
-        self.method = request.method
+        # The SDK's own property knows only the methods of Python's HTTPMethod.
+        self.method: str = getattr(request, "js_object", request).method
         self.url = request.url
         self.headers: list[tuple[str, str]] = list(request.headers.items())
         declared = next((value for name, value in self.headers if name.lower() == "content-length"), "")

@@ -95,8 +95,8 @@ class VectorizeIndex:
         budget: Budget,
     ) -> None:
         self.client: Final = VectorizeClient(binding, budget)
+        self.fingerprint: Final = fingerprint
         self._database = database
-        self._fingerprint = fingerprint
         self._dim = dim
         self._clock = clock
 
@@ -111,7 +111,7 @@ class VectorizeIndex:
             check_vector(row.vector, self._dim)
         latest = {row.key: row for row in rows}
         ordered = [latest[key] for key in sorted(latest)]
-        new = versions(ordered, self._fingerprint)
+        new = versions(ordered, self.fingerprint)
         marks = {version.rid: version.mark for version in new}
         told = (versions_json(new),)
         await self._database.batch([Statement(_NOTE_NEW, told)])
@@ -120,7 +120,7 @@ class VectorizeIndex:
             [
                 Statement(sql.WANT_SWEPT, told),
                 Statement(_NOTE_REPLACED, told),
-                Statement(_TAKE_OVER, (*told, self._fingerprint, self._clock(), mutation)),
+                Statement(_TAKE_OVER, (*told, self.fingerprint, self._clock(), mutation)),
                 Statement(_UNNOTE_PRESENT, told),
                 Statement(_NOTED_OF_VERSIONS, told),
             ]
@@ -179,7 +179,7 @@ class VectorizeIndex:
         """Return the k nearest passages to a stored one, itself left out. Raises VectorIndexError, StorageError."""
         rid, passage = divmod(key, PASSAGES_MAX)
         found = vector_filter(where)
-        rows = await self._database.query(_PRESENT, (rid, passage, self._fingerprint))
+        rows = await self._database.query(_PRESENT, (rid, passage, self.fingerprint))
         if not rows or found is None or k < 1:
             return []
         one = vector_id(key, cast("str", rows[0]["mark"]))

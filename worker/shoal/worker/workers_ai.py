@@ -21,7 +21,7 @@ CALLS_KEPT: Final = 6
 # The internal codes of Workers AI's table of errors, and 4006, which production sends where the table says 3036.
 _CODE: Final = re.compile(r"\b([345]0[0-4]\d)\b")
 _OVER_QUOTA: Final = frozenset({"3036", "4006"})
-_BUSY: Final = frozenset({"3007", "3008", "3040"})
+_BUSY: Final = frozenset({"3007", "3008", "3021", "3040", "3046"})
 _NOT_OURS: Final = frozenset({"3023", "3041", "3042", "5007", "5016", "5018"})
 _OVER_QUOTA_TEXT: Final = re.compile(r"daily free allocation|\bneurons\b", re.IGNORECASE)
 _BUSY_TEXT: Final = re.compile(
@@ -59,14 +59,12 @@ class WorkersAiEmbedder:
         return None
 
     async def embed(self, texts: Sequence[str], role: Role) -> list[Vector]:
-        """Return one unit vector a text, in order; one call of the service for each `texts_per_call` texts.
+        """Return one unit vector a text, in order, with as few calls of the service as they fit in: a query in one.
 
         Raises ModelBusy, ModelOverQuota, ModelUnavailable, and ModelError for what was refused.
         """
-        size = self._model.texts_per_call
         vectors: list[Vector] = []
-        for start in range(0, len(texts), size):
-            part = list(texts[start : start + size])
+        for part in self._model.calls(texts, role):
             vectors += self._vectors(await self._run(self._model.inputs(part, role)), len(part))
         return vectors
 

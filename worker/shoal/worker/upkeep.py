@@ -1,0 +1,75 @@
+"""What cron does: whatever no request and no message has done, in bounded steps, and the rest next time."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from shoal.core import calibrating, rewording
+from shoal.schema.limits import BATCH_MAX
+from shoal.worker.edge import Edge
+from shoal.worker.indexing import STEP_CALLS, STEP_MEMORIES, STEP_STATEMENTS, awake, index, kept_going
+from shoal.worker.reconcile import reconcile
+
+log: Final = logging.getLogger("shoal.edge")
+
+HOURLY: Final = "7 * * * *"
+"""The second cron of wrangler.toml; any other expression means the first, every five minutes."""
+STALE_MS: Final = 180_000
+"""After so long, no message is on its way for a memory that is still wanted."""
+REWORD_STATEMENTS: Final = 5
+PURGE_STATEMENTS: Final = 25
+"""A query, and a batch of at most 500 purged memories."""
+
+Part = Callable[[], Awaitable[object]]
+
+
+async def upkeep(cron: str, due_ms: int, edge: Edge) -> None:
+    """Do what a cron trigger is for. `due_ms` is the time that it was due at, milliseconds since 1970."""
+    working = await awake(edge)
+    if working is None:
+        log.info("the database rests")
+        return
+    parts = _hourly(working) if cron == HOURLY else _often(working, due_ms)
+    for name, part in parts.items():
+        if not await kept_going(name, working, part):
+            return
+
+
+def _often(edge: Edge, due_ms: int) -> dict[str, Part]:
+    """Return what is done every five minutes, in the order of its weight."""
+    context, indexer = edge.context, edge.memory.indexer
+
+    async def begin() -> None:
+        await indexer.begin()
+        await rewording.begin(context)
+
+    async def catch_up() -> None:
+        report = await reconcile(edge)
+        log.info("reconciled", extra={"shoal": report.told()})
+        left = await index(edge, [*report.wanted, *await indexer.waiting(due_ms - STALE_MS)])
+        if left:
+            await edge.announce(left)
+
+    async def anew() -> None:
+        while edge.budget.allows(STEP_STATEMENTS, STEP_CALLS) and await indexer.anew(STEP_MEMORIES):
+            pass
+
+    async def reword() -> None:
+        while edge.budget.allows(REWORD_STATEMENTS, 2) and await edge.memory.reword():
+            pass
+
+    return {
+        "begin": begin,
+        "calibrate": lambda: calibrating.ensure(context),
+        "catch up": catch_up,
+        "model change": anew,
+        "reword": reword,
+    }
+
+
+def _hourly(edge: Edge) -> dict[str, Part]:
+    async def empty_trash() -> None:
+        while edge.budget.allows(PURGE_STATEMENTS, 2) and await edge.memory.empty_trash() == BATCH_MAX:
+            pass
+
+    return {"trash": empty_trash, "erase words": edge.memory.indexer.erase_words}
