@@ -203,6 +203,8 @@ class Standin:
         self._port = port
         self._thread: threading.Thread | None = None
         self._uvicorn: _Uvicorn | None = None
+        self.server: Server | None = None
+        """What serves, from the start on: tests look behind it while nobody calls."""
         self.url = ""
 
     def __enter__(self) -> Self:
@@ -217,7 +219,8 @@ class Standin:
         listening = _listen(self._port)
         ready = threading.Event()
         self.url = _url(listening)
-        self._uvicorn = _Uvicorn(self._make(), ready.set)
+        self.server = self._make()
+        self._uvicorn = _Uvicorn(self.server, ready.set)
         self._thread = threading.Thread(target=self._uvicorn.run, args=([listening],), name="standin", daemon=True)
         self._thread.start()
         assert ready.wait(START_S), "the stand-in doesn't start"
