@@ -6,7 +6,7 @@ BIN := .venv/bin
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: setup clients edge-tools edge-vendor edge-bundle run test test-long lint format clean
+.PHONY: setup clients edge-tools edge-vendor edge-bundle edge run test test-long lint format clean
 
 setup: .venv/.ready
 
@@ -56,6 +56,9 @@ edge-bundle: edge-vendor edge-tools  ## what a deployment to Cloudflare would up
 	  && PATH="$(CURDIR)/$(BIN):$$PATH" XDG_CONFIG_HOME="$(CURDIR)/build/config" WRANGLER_SEND_METRICS=false \
 	  "$$home/bin/node" $(TOOLS)/edge/node_modules/wrangler/bin/wrangler.js deploy --dry-run --outdir build/bundle
 
+edge: edge-tools edge-vendor  ## run the Worker on 127.0.0.1:8378 without an account at Cloudflare, and keep its data
+	@$(BIN)/python -m tests.edge.rig
+
 run: setup            ## start the daemon, show the main job, keep serving (ONCE=1: stop after the table)
 	@$(BIN)/python -m bench.demo $(if $(ONCE),--once,)
 
@@ -64,7 +67,7 @@ lint: setup           ## style and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright
 
-test: lint clients edge-vendor  ## everything a change must pass (at most 10 minutes on 2 cores)
+test: lint clients edge-vendor edge-tools  ## everything a change must pass (at most 10 minutes on 2 cores)
 	@$(BIN)/pytest
 
 test-long: setup      ## what takes long: kills, fuzzing, thousands of seeds

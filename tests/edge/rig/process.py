@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
@@ -37,7 +37,8 @@ class LogLine:
 class NodeProcess:
     """Runs node/serve.mjs in a process group of its own, so that nothing it starts can be left behind."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Mapping[str, Any], on_log: Callable[[LogLine], None] | None = None) -> None:
+        self._on_log = on_log
         self._lines: deque[LogLine] = deque(maxlen=LOG_LINES)
         self._told: dict[str, Any] = {}
         self._change = threading.Condition()
@@ -81,7 +82,7 @@ class NodeProcess:
                     break
             ready = self._told.get("ready")
         if ready is None:
-            self.stop()
+            self.stop()  # What was said last is in the log then.
             failed = self._told.get("failed", {}).get("message", f"not ready within {READY_S:.0f} s")
             raise RigError(f"The Worker didn't start: {failed}\n{self.log_text()}")
         return ready
@@ -127,23 +128,25 @@ class NodeProcess:
 
     def _read(self, stream: IO[bytes], source: str) -> None:
         for raw in stream:
-            line = raw.decode(errors="replace").rstrip("\n")
-            with self._change:
-                self._take(line, source)
-                self._change.notify_all()
+            line = self._take(raw.decode(errors="replace").rstrip("\n"), source)
+            if line is not None and self._on_log is not None:
+                self._on_log(line)
 
-    def _take(self, line: str, source: str) -> None:
+    def _take(self, raw: str, source: str) -> LogLine | None:
         try:
-            told = json.loads(line)
+            told = json.loads(raw)
             event = told["event"]
         except (ValueError, TypeError, KeyError):
             # Not ours: something printed past the protocol.
-            self._lines.append(LogLine(source, "info", line))
-            return
-        if event == "log":
-            self._lines.append(LogLine(told["source"], told["level"], told["message"]))
-        else:
-            self._told[event] = told
+            told, event = {"source": source, "level": "info", "message": raw}, "log"
+        with self._change:
+            if event != "log":
+                self._told[event] = told
+                self._change.notify_all()
+                return None
+            line = LogLine(told["source"], told["level"], told["message"])
+            self._lines.append(line)
+            return line
 
 
 def environment() -> dict[str, str]:

@@ -54,6 +54,8 @@ class Invocation:
     queue_sends: int
     """Calls of send and sendBatch."""
     queue_messages: int
+    retries: tuple[float | None, ...]
+    """For each message that a queue's handler sent back, the delay it asked for in seconds."""
     r2: Mapping[str, int]
     kv: Mapping[str, int]
     ratelimit: int
@@ -74,6 +76,7 @@ class Invocation:
                 "d1": D1Calls(**told["d1"]),
                 "queue_sends": told["queue"]["sends"],
                 "queue_messages": told["queue"]["messages"],
+                "retries": tuple(told["retries"]),
                 "breaches": tuple(Breach(**breach) for breach in told["breaches"]),
             }
         )

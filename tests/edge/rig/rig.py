@@ -47,6 +47,7 @@ class Rig:
         variables: Mapping[str, str] | None = None,
         standin: str | None = None,
         queue_wait_s: float | None = None,
+        on_log: Callable[[LogLine], None] | None = None,
     ) -> None:
         """Describe what to run.
 
@@ -58,8 +59,9 @@ class Rig:
             port: Where the Worker listens on 127.0.0.1; 0 = any free port, kept by `restart`.
             variables: Variables and secrets beside those of wrangler.toml.
             standin: The address of the stand-in for Vectorize and Workers AI.
-            queue_wait_s: How long a queue's consumer waits for more messages, instead of wrangler.toml's
-                max_batch_timeout; tests wait for nothing with 0.
+            queue_wait_s: The longest that a queued message waits: for others to fill a batch, before a retry, or as the
+                Worker asks. By default as wrangler.toml and the Worker say; tests wait for nothing with 0.
+            on_log: Gets each line that is logged, in a thread of its own.
         """
         self.project = project
         self.persist = persist
@@ -70,6 +72,7 @@ class Rig:
         self._port = port
         self._variables = dict(variables or {})
         self._queue_wait_s = queue_wait_s
+        self._on_log = on_log
         self._process: NodeProcess | None = None
         self._ready: Mapping[str, Any] = {}
         self._client = httpx.Client(timeout=IDLE_S + 10)
@@ -102,8 +105,12 @@ class Rig:
                 "queueWaitS": self._queue_wait_s,
                 "logLevel": LOG_WARN,
             }
-            self._process = NodeProcess(options)
-            self._ready = self._process.ready()
+            self._process = NodeProcess(options, self._on_log)
+            try:
+                self._ready = self._process.ready()
+            except BaseException:  # Ctrl-C too
+                self.stop()
+                raise
         self._port = int(self.url.rpartition(":")[2])
 
     def stop(self) -> None:
@@ -176,6 +183,14 @@ class Rig:
         if answer.text != "ok":
             raise RigError(f"the handler of cron {expression!r} failed: {answer.text}")
 
+    def send(self, binding: str, body: object) -> None:
+        """Send a message to the queue of a binding, such as no Worker would send."""
+        self._call("POST", "/messages", {"binding": binding}, body)
+
+    def set_clock(self, ahead_s: float) -> None:
+        """Let the Worker's clock be so far ahead of the real one, from its next event on. Timers wait as ever."""
+        self._call("POST", "/clock", body={"ahead_ms": round(ahead_s * 1000)})
+
     # What it did
 
     def mark(self) -> int:
@@ -193,7 +208,7 @@ class Rig:
 
     @contextmanager
     def watched(self) -> Iterator[Self]:
-        """Run one test: what it does may break no rule. Faults and limits that it set are taken back.
+        """Run one test: what it does may break no rule. Faults, limits and the clock that it set are taken back.
 
         Raises:
             ProductionRuleBroken: it has broken some, and the error names each.
@@ -278,9 +293,10 @@ class Rig:
         self._call("POST", "/limits", body=limits)
 
     def reset(self) -> None:
-        """Heal, set every limit to its default, and wait no more for what workerd has cancelled as hung."""
+        """Heal, set limits and clock to what they were, and wait no more for what workerd has cancelled as hung."""
         self.heal()
         self.set_limits()
+        self.set_clock(0)
         self._call("DELETE", "/unfinished")
 
     def _running(self) -> NodeProcess:

@@ -1,11 +1,13 @@
 """What production enforces and a local workerd doesn't is a breach here, named and recorded with its invocation."""
 
+import time
+
 import httpx
 import pytest
 from tests.edge.doubles.d1 import D1Fault
 from tests.edge.doubles.invocation import ProductionRuleBroken
 from tests.edge.doubles.queue import QueueFault
-from tests.edge.rig.harness import Do
+from tests.edge.rig.harness import Do, doing
 from tests.edge.rig.rig import Rig, RigError
 
 PARAMETERS_101 = f"SELECT {', '.join(f'?{n}' for n in range(1, 102))}"
@@ -103,6 +105,17 @@ def test_the_clock_stands_still_while_code_runs_and_moves_with_io(do: Do):
     assert stepped[wall] - before[wall] < 0.01
     assert slept[performance] - before[performance] >= 0.05
     assert slept[js_now] - before[js_now] >= 50
+
+
+def test_a_test_can_move_the_clock_and_it_goes_back_with_the_test(running: Rig):
+    day_s = 86_400
+    with running.watched():
+        running.set_clock(day_s)
+        with doing(running) as do:
+            ahead_s = [do("clock")["before"][number] - time.time() * unit for number, unit in ((0, 1), (3, 1000))]
+        assert ahead_s == pytest.approx([day_s, day_s * 1000], rel=0.001)
+    with running.watched(), doing(running) as do:
+        assert do("clock")["before"][0] == pytest.approx(time.time(), abs=10)
 
 
 def test_d1_fails_when_told_with_the_text_of_production_and_then_no_more(rig: Rig, do: Do):

@@ -78,8 +78,16 @@ def test_a_message_is_delivered_and_a_refused_one_is_retried_and_ends_among_the_
     queues = [invocation for invocation in rig.invocations(since) if invocation.kind == "queue"]
     assert {queue.name for queue in queues} == {"sample", "sample-dead"}
     assert sum(queue.messages for queue in queues) == 5
+    # The rig was told to let no message wait; what the Worker asked for is on record.
+    assert [delay for queue in queues for delay in queue.retries] == [3600] * 3
     sent = [invocation for invocation in rig.invocations(since) if invocation.name == "/send"]
     assert [(each.queue_sends, each.queue_messages) for each in sent] == [(1, 1), (1, 1)]
+
+
+def test_a_test_can_send_messages_that_no_worker_would_send(rig: Rig, do: Do):
+    rig.send("QUEUE", {"from": "outside"})
+    rig.drain()
+    assert do("seen", place="sample")[-1] == '{"from": "outside"}'
 
 
 def test_a_batch_of_messages_is_delivered_whole(rig: Rig, do: Do):

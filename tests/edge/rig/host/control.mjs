@@ -1,7 +1,7 @@
 // The rig's own door, on a port of its own, so that every path of the Worker stays the Worker's.
 import { WorkerEntrypoint } from "cloudflare:workers";
 
-import { realNow } from "./clock.mjs";
+import { realNow, setAhead } from "./clock.mjs";
 import { addFault, clearFaults } from "./faults.mjs";
 import {
   forgetUnfinished,
@@ -19,9 +19,10 @@ const defaultLimits = { ...limits };
 
 /**
  * @param {() => object} state Adds what only the Python side knows to GET /state.
+ * @param {object} env The bindings, for messages that no Worker would send.
  * @returns {typeof WorkerEntrypoint} The entrypoint class.
  */
-export function makeControl(state) {
+export function makeControl(state, env) {
   return class Control extends WorkerEntrypoint {
     async fetch(request) {
       const url = new URL(request.url);
@@ -38,6 +39,12 @@ export function makeControl(state) {
         case "POST /limits":
           Object.assign(limits, defaultLimits, await request.json());
           return Response.json(limits);
+        case "POST /clock":
+          setAhead((await request.json()).ahead_ms);
+          return Response.json({});
+        case "POST /messages":
+          await env[url.searchParams.get("binding")].send(await request.json());
+          return Response.json({});
         case "POST /faults":
           addFault(await request.json());
           return Response.json({});

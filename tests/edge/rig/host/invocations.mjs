@@ -43,6 +43,7 @@ function newRecord(about) {
     ai: 0,
     vectorize: {},
     queue: { sends: 0, messages: 0 },
+    retries: [],
     r2: {},
     kv: {},
     ratelimit: 0,

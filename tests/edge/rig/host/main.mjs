@@ -13,7 +13,7 @@ import { entrypointHelper } from "./waiting.mjs";
 
 const config = rawEnv.__rig;
 const env = wrapEnv(rawEnv, config);
-followQueues(config.consumers);
+followQueues(config.consumers, config.queueWaitS);
 installClock();
 installOutbound();
 
@@ -65,8 +65,11 @@ export default class Default extends WorkerEntrypoint {
   }
 }
 
-export const Control = makeControl(() => ({
-  wasm_bytes: python.Module.HEAP8.length,
-  modules_at_start: modulesAtStart,
-  python: python.pyodide.version,
-}));
+export const Control = makeControl(
+  () => ({
+    wasm_bytes: python.Module.HEAP8.length,
+    modules_at_start: modulesAtStart,
+    python: python.pyodide.version,
+  }),
+  env,
+);

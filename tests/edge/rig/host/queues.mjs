@@ -11,10 +11,15 @@ const encoder = new TextEncoder();
 /** Messages on their way (sent, not yet acknowledged, dropped or moved on), by queue; queues without consumer aren't. */
 const waiting = {};
 let consumers = {};
+let longestWaitS = Infinity;
 
-/** @param {Record<string, {maxRetries?: number, deadLetterQueue?: string}>} configured Consumers by queue. */
-export function followQueues(configured) {
+/**
+ * @param {Record<string, {maxRetries?: number, deadLetterQueue?: string}>} configured Consumers by queue.
+ * @param {number | null} waitS The longest delay that a message gets, whatever the Worker asks for.
+ */
+export function followQueues(configured, waitS) {
   consumers = configured;
+  longestWaitS = waitS ?? Infinity;
 }
 
 export function waitingMessages() {
@@ -33,15 +38,22 @@ export function wrapQueue(producer, queue) {
     async send(body, options) {
       count(1);
       checkSize(messageBytes(body, options), "send");
-      await call("send", queue, 1, () => producer.send(body, options));
+      await call("send", queue, 1, () => producer.send(body, prompt(options)));
     },
     async sendBatch(given, options) {
       const messages = [...given];
       count(messages.length);
       checkBatch(messages);
-      await call("sendBatch", queue, messages.length, () => producer.sendBatch(messages, options));
+      await call("sendBatch", queue, messages.length, () =>
+        producer.sendBatch(messages.map(prompt), prompt(options)),
+      );
     },
   });
+}
+
+/** The options of a message, its delay cut to the longest. */
+function prompt(options) {
+  return options?.delaySeconds > longestWaitS ? { ...options, delaySeconds: longestWaitS } : options;
 }
 
 async function call(method, queue, messages, action) {
@@ -107,7 +119,8 @@ export async function deliver(batch, handler) {
     proxied(message, {
       retry(options) {
         retried.add(message);
-        message.retry(options);
+        current().retries.push(options?.delaySeconds ?? null);
+        message.retry(prompt(options));
       },
     }),
   );
@@ -115,7 +128,8 @@ export async function deliver(batch, handler) {
     messages,
     retryAll(options) {
       all = true;
-      batch.retryAll(options);
+      current().retries.push(...messages.map(() => options?.delaySeconds ?? null));
+      batch.retryAll(prompt(options));
     },
   });
   try {

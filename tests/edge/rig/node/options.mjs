@@ -28,6 +28,7 @@ export function miniflareOptions(wrangler, given) {
     vectorize: config.vectorize.map(({ binding }) => binding),
     queues: Object.fromEntries(Object.entries(queueProducers).map(([name, { queueName }]) => [name, queueName])),
     consumers,
+    queueWaitS: given.queueWaitS,
   };
   return {
     host: given.host,
@@ -53,12 +54,15 @@ export function miniflareOptions(wrangler, given) {
   };
 }
 
-/** Let consumers wait for a batch to fill as long as told instead of as wrangler.toml says, or leave them as they are. */
+/** Let no consumer wait longer than told, for a batch to fill or before a retry; null leaves wrangler.toml's delays. */
 function withQueueWait(consumers, seconds) {
   if (seconds === null) {
     return consumers;
   }
-  const changed = Object.entries(consumers).map(([queue, options]) => [queue, { ...options, maxBatchTimeout: seconds }]);
+  const changed = Object.entries(consumers).map(([queue, options]) => [
+    queue,
+    { ...options, maxBatchTimeout: seconds, retryDelay: seconds },
+  ]);
   return Object.fromEntries(changed);
 }
 

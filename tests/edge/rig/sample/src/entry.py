@@ -35,7 +35,7 @@ class Default(WorkerEntrypoint):
         for message in batch.messages:
             await self.note(batch.queue, json.dumps(dict(message.body)))
             if batch.queue == "sample" and message.body.get("poison"):
-                message.retry()
+                message.retry(delaySeconds=3600)
             else:
                 message.ack()
 
