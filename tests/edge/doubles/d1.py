@@ -76,11 +76,11 @@ class D1Database:
         """Return a statement; nothing is looked at before it runs."""
         return D1PreparedStatement(self, sql)
 
-    def batch(self, statements: "list[D1PreparedStatement]") -> Awaitable[list[Any]]:
+    def batch(self, statements: list[Any]) -> Awaitable[list[Any]]:
         """Run statements as one transaction and return a result for each. Raises JsError; TypeError for no list."""
         if not isinstance(cast("object", statements), list):
             raise TypeError(f"{type(statements)} cannot be sent over RPC.")
-        return self.results("batch", [statement.query for statement in statements])
+        return self.results("batch", [cast("D1PreparedStatement", statement).query for statement in statements])
 
     def exec(self, sql: str) -> Awaitable[Any]:
         """Run each line of a text, as one transaction, and return `count` and `duration`."""
@@ -125,6 +125,10 @@ class D1Database:
             if fault is not None and not fault.applied:
                 raise JsError(fault.kind)
             self._sqlite.trusted("commit")
+        except apsw.ConstraintError as error:
+            # A foreign key that was deferred: D1 says no more than this.
+            self._sqlite.trusted("rollback")
+            raise JsError("internal error") from error
         except BaseException:
             if self.connection.in_transaction:
                 self._sqlite.trusted("rollback")
@@ -211,7 +215,7 @@ class D1DatabaseSession:
         """See D1Database."""
         return self._database.prepare(sql)
 
-    def batch(self, statements: list[D1PreparedStatement]) -> Awaitable[list[Any]]:
+    def batch(self, statements: list[Any]) -> Awaitable[list[Any]]:
         """See D1Database."""
         return self._database.batch(statements)
 

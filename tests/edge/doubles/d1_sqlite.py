@@ -120,13 +120,11 @@ class Sqlite:
         self._trusted = False
 
     def trusted(self, sql: str) -> Any:
-        """Run a statement of the double's own and return what it gives. Raises JsError."""
+        """Run a statement of the double's own and return what it gives. Raises apsw.Error."""
         self._trusted = True
         try:
             # Not cached: a cached statement would no longer ask the authoriser when a Worker sends the same text.
             return self.connection.execute(sql, can_cache=False).get
-        except apsw.Error as error:
-            raise JsError(_text(error)) from error
         finally:
             self._trusted = False
 

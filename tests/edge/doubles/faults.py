@@ -27,6 +27,8 @@ class Faults:
         self._kinds = kinds
         self._orders: list[Fault] = []
         self._gate = asyncio.Event()
+        self.hanging = asyncio.Event()
+        """Set while a call hangs."""
 
     @property
     def orders(self) -> tuple[Fault, ...]:
@@ -62,9 +64,11 @@ class Faults:
 
     async def hang(self) -> None:
         """Wait until told to go on."""
+        self.hanging.set()
         await self._gate.wait()
 
     def release(self) -> None:
         """Let go what hangs now; a later call may hang again."""
         self._gate.set()
         self._gate = asyncio.Event()
+        self.hanging.clear()
