@@ -190,8 +190,8 @@ class Fetched(NamedTuple):
     """With their neighbours in the conversation."""
     passages: Mapping[int, int]
     """rid -> the passage that was found."""
-    outside: bool
-    """Whether vectors of memories were met that don't pass, which only the database could tell."""
+    partial: bool
+    """Whether others that pass may lie beyond what the vector index returned, since it could not filter by all."""
 
 
 async def rows_of(context: Context, rids: Sequence[int], known: Known, where: Filter, text: str) -> Fetched:
@@ -206,7 +206,7 @@ async def rows_of(context: Context, rids: Sequence[int], known: Known, where: Fi
         rows = await context.database.query(
             f"select {_COLUMNS} from {_FOUND} where {passing}", (text, wanted, wanted, *params)
         )
-        return Fetched(_candidates(rows, known), known.passages, outside=False)
+        return Fetched(_candidates(rows, known), known.passages, partial=False)
     rows = await context.database.query(
         f"select {_COLUMNS}, {standing_of(passing)} from {_FOUND} {STATE_OF}",
         (text, *params, wanted, wanted, context.embedder.fingerprint),
@@ -216,10 +216,11 @@ async def rows_of(context: Context, rids: Sequence[int], known: Known, where: Fi
     sifted = sift((hit for hit in known.vectors.hits if hit.key // PASSAGES_MAX in looked_at), standings)
     if sifted.ghosts and context.discard is not None:
         context.discard(sifted.ghosts)
+    partial = sifted.outside > 0 and known.vectors.full and not known.vectors.applied
     known = Known.of(known.words, VectorHits.of(sifted.hits))
     found = known.evidence.keys() | set(known.words.in_time)
     candidates = _candidates([row for row in rows if row["passes"]], known)
-    return Fetched(_within_reach(candidates, found & set(rids)), known.passages, sifted.outside > 0)
+    return Fetched(_within_reach(candidates, found & set(rids)), known.passages, partial)
 
 
 def _candidates(rows: Sequence[Row], known: Known) -> list[Candidate]:

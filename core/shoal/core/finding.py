@@ -15,7 +15,7 @@ from shoal.core.characters import fold
 from shoal.core.context import Context, bounded
 from shoal.core.criteria import filter_of
 from shoal.core.passages import iter_passages, snippet
-from shoal.core.protocols import Filter, Role, Row
+from shoal.core.protocols import Calibration, Filter, Role, Row
 from shoal.core.ranking import Query, Ranked, rank, shortlist
 from shoal.core.reading import VISIBLE
 from shoal.core.rows import NEWEST, STATE_NAMES, edges_of, json_list, page_of_rows, whole
@@ -89,19 +89,9 @@ async def search(
         _by_meaning(context, found.text, where, notes) if Channel.VECTOR in channels else _nothing(),
     )
     known = Known.of(words, vectors)
-    query = Query(
-        terms_n=len(expressions),
-        now_ms=found.now_ms,
-        calibration=words.left.calibration,
-        since_ms=None if within is None else within.since_ms,
-        until_ms=None if within is None else within.until_ms,
-        only_time=not found.words,
-    )
-    # Of what the index could not filter, any number may not pass: none of that may keep another from being looked at.
-    keep = SHORTLIST if vectors.applied else SHORTLIST + len(vectors.similarities)
-    rids = dict.fromkeys((*shortlist(known.evidence, query, keep), *words.in_time))
-    fetched = await rows_of(context, list(rids), known, where, found.text)
-    if fetched.outside and vectors.full and not vectors.applied:
+    query = _query(found, len(expressions), words.left.calibration)
+    fetched = await rows_of(context, _worth_a_look(known, query), known, where, found.text)
+    if fetched.partial:
         notes.append(Note(code=NoteCode.PARTIAL, message=_BEYOND))
     # A score of 0 is no answer: nothing of the query is said, and nothing is nearer than chance.
     least = max(request.min_score, LEAST_SCORE)
@@ -140,6 +130,25 @@ def _span(span: TimeRange) -> str:
     if span.since_ms <= MIN_MS:
         return f"what was before {iso(span.until_ms)}"
     return f"{iso(span.since_ms)} to {iso(span.until_ms)}"
+
+
+def _query(found: _Search, terms_n: int, calibration: Calibration | None) -> Query:
+    within = None if found.mention is None else found.mention.range
+    return Query(
+        terms_n=terms_n,
+        now_ms=found.now_ms,
+        calibration=calibration,
+        since_ms=None if within is None else within.since_ms,
+        until_ms=None if within is None else within.until_ms,
+        only_time=not found.words,
+    )
+
+
+def _worth_a_look(known: Known, query: Query) -> list[int]:
+    """Return the rids of the memories whose rows are fetched."""
+    # Of what the index could not filter, any number may not pass: none of that may keep another from being looked at.
+    unfiltered = 0 if known.vectors.applied else len(known.vectors.similarities)
+    return list(dict.fromkeys((*shortlist(known.evidence, query, SHORTLIST + unfiltered), *known.words.in_time)))
 
 
 async def _by_meaning(context: Context, text: str, where: Filter, notes: list[Note]) -> VectorHits:
