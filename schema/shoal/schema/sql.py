@@ -264,6 +264,11 @@ update record set want = want + 1 where want = 0 and class = 'memory' and rid in
 """
 """?1 = [rid, ...]: memories whose vectors an index apart has lost or has wrong."""
 
+WANT_LIVING: Final = """
+update record set want = want + 1
+where class = 'memory' and state in (1, 2) and rid in (select value from json_each(?1))
+"""
+"""?1 = [rid, ...]: memories whose vectors are removed because they went away, if they have come back meanwhile."""
 _SAME_VERSION: Final = "x.rid = j.value->>0 and x.mark = j.value->>1"
 WANT_SWEPT: Final = f"""
 update record set want = want + 1 where class = 'memory' and rid in (

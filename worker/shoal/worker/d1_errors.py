@@ -71,7 +71,7 @@ def translate(text: str, now_ms: int, *, writes: bool) -> StorageError:
         return DatabaseFull("The database has reached its greatest size; nothing was written.", "Purge what can go.")
     if _NOT_PREPARED.search(text):
         return NotPrepared(
-            "The database has no tables yet, or those of an older version.",
+            f"The database has no tables yet, or those of an older version: {_reason(text)}.",
             "Run `npx wrangler d1 migrations apply DB --remote` (`--local` on your machine).",
         )
     if _TOO_MANY.search(text):

@@ -46,6 +46,8 @@ class EdgeModel(BaseModel):
     passage_prefix: str = ""
     instruction: str = ""
     """For queries, with the form `roles`; empty = the model's own."""
+    window: Annotated[int, Field(ge=1)] = 512
+    """Tokens of one text, prefix included, by `tokens`; what follows is cut off, since the service refuses it."""
     texts_per_call: Annotated[int, Field(ge=1, le=TEXTS_MAX)] = TEXTS_MAX
     tokens_per_call: Annotated[int | None, Field(ge=1)] = None
     """Of all its texts together, by `tokens`; None where only single texts are bounded."""
@@ -54,29 +56,37 @@ class EdgeModel(BaseModel):
     def fingerprint(self) -> str:
         """The name under which vectors compare. Workers AI tells no revision of a model."""
         asked = json.dumps([self.query_prefix, self.passage_prefix, self.instruction]).encode()
-        digest = hashlib.sha256(asked).hexdigest()[:_DIGEST_CHARS]
-        return f"workers-ai{self.name}/{self.dim}/{self.pooling or 'built_in'}/{self.form}/l2/prefix-{digest}"
+        prefix = hashlib.sha256(asked).hexdigest()[:_DIGEST_CHARS]
+        parts = (
+            f"workers-ai{self.name}",
+            str(self.dim),
+            self.pooling or "built_in",
+            self.form,
+            f"window-{self.window}",
+            "l2",
+            f"prefix-{prefix}",
+        )
+        return "/".join(parts)
 
     def calls(self, texts: Sequence[str], role: Role) -> Iterator[list[str]]:
-        """Yield the texts in order, as many at a time as one call takes; at least one."""
-        prefix = tokens(self.query_prefix if role is Role.QUERY else self.passage_prefix)
+        """Yield the texts in order, prefixed and cut to the window, as many at a time as one call takes."""
+        prefix = self.query_prefix if role is Role.QUERY else self.passage_prefix
         part: list[str] = []
         size = 0
         for text in texts:
-            more = prefix + tokens(text)
+            fitting = _cut(prefix + text, self.window)
+            more = tokens(fitting)
             over = self.tokens_per_call is not None and size + more > self.tokens_per_call
             if part and (over or len(part) == self.texts_per_call):
                 yield part
                 part, size = [], 0
-            part.append(text)
+            part.append(fitting)
             size += more
         if part:
             yield part
 
-    def inputs(self, texts: list[str], role: Role) -> dict[str, Any]:
-        """Return what a call takes, for at most `texts_per_call` texts."""
-        prefix = self.query_prefix if role is Role.QUERY else self.passage_prefix
-        prefixed = [prefix + text for text in texts] if prefix else texts
+    def inputs(self, prefixed: list[str], role: Role) -> dict[str, Any]:
+        """Return what a call takes, for texts that `calls` has yielded."""
         if self.form is Form.TEXT:
             return {"text": prefixed, "pooling": self.pooling} if self.pooling else {"text": prefixed}
         if role is Role.PASSAGE:
@@ -90,22 +100,34 @@ def tokens(text: str) -> int:
     return len(text) - ascii_chars + -(-ascii_chars // ASCII_CHARS_PER_TOKEN)
 
 
+def _cut(text: str, window: int) -> str:
+    while (size := tokens(text)) > window:
+        text = text[: len(text) * window // size]
+    return text
+
+
 _BGE_QUERY: Final = "Represent this sentence for searching relevant passages: "
 
 KNOWN: Final = {
     model.name: model
     for model in (
-        EdgeModel(name="@cf/baai/bge-m3", dim=1024, tokens_per_call=60_000),
+        EdgeModel(name="@cf/baai/bge-m3", dim=1024, window=8_192, tokens_per_call=60_000),
         # The service's own pooling is `mean`; these were trained with the first token's vector.
         EdgeModel(name="@cf/baai/bge-small-en-v1.5", dim=384, pooling="cls", query_prefix=_BGE_QUERY),
         EdgeModel(name="@cf/baai/bge-base-en-v1.5", dim=768, pooling="cls", query_prefix=_BGE_QUERY),
         EdgeModel(name="@cf/baai/bge-large-en-v1.5", dim=1024, pooling="cls", query_prefix=_BGE_QUERY),
         EdgeModel(
-            name="@cf/qwen/qwen3-embedding-0.6b", dim=1024, form=Form.ROLES, texts_per_call=32, tokens_per_call=8_192
+            name="@cf/qwen/qwen3-embedding-0.6b",
+            dim=1024,
+            form=Form.ROLES,
+            window=8_192,
+            texts_per_call=32,
+            tokens_per_call=8_192,
         ),
         EdgeModel(
             name="@cf/google/embeddinggemma-300m",
             dim=768,
+            window=2_048,
             query_prefix="task: search result | query: ",
             passage_prefix="title: none | text: ",
         ),

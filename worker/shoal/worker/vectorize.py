@@ -133,7 +133,12 @@ class VectorizeIndex:
             return
         told = (json.dumps(sorted(set(rids))),)
         results = await self._database.batch(
-            [Statement(_NOTE_ALL, told), Statement(_FORGET, told), Statement(_NOTED, told)]
+            [
+                Statement(sql.WANT_LIVING, told),
+                Statement(_NOTE_ALL, told),
+                Statement(_FORGET, told),
+                Statement(_NOTED, told),
+            ]
         )
         await self.sweep(read_versions(results[-1]))
 
