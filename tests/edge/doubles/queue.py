@@ -59,9 +59,9 @@ class Sent:
 class Delivery:
     """What became of one batch, by message id."""
 
-    acked: list[str] = field(default_factory=list)
-    retried: list[str] = field(default_factory=list)
-    dead: list[str] = field(default_factory=list)
+    acked: list[str] = field(default_factory=list[str])
+    retried: list[str] = field(default_factory=list[str])
+    dead: list[str] = field(default_factory=list[str])
     error: Exception | None = None
     """What the consumer raised."""
 

@@ -171,4 +171,13 @@ def test_the_command_says_when_a_file_holds_other_vectors(tmp_path: Path):
     with start("--persist", str(tmp_path / "vectors.db"), "--dimensions", "3") as process:
         _, errors = process.communicate(timeout=15)
     assert process.returncode == 1
-    assert "holds vectors of 2 dimensions, not 3: use another file" in errors
+    assert "holds vectors of 2 dimensions, not 3. Use another file" in errors
+    assert "Traceback" not in errors
+
+
+def test_the_command_says_when_a_port_is_taken():
+    with Standin() as standin, start("--port", standin.url.rpartition(":")[2]) as process:
+        _, errors = process.communicate(timeout=15)
+    assert process.returncode == 1
+    assert "is taken: choose another, or 0 for a free one" in errors
+    assert "Traceback" not in errors

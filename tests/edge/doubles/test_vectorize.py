@@ -10,7 +10,7 @@ from tests.edge.doubles.faults import Fault
 from tests.edge.doubles.invocation import invocation
 from tests.edge.doubles.sdk import JsError
 from tests.edge.doubles.vectorize import FOREVER, VectorizeBinding, VectorizeEngine, VectorizeFault
-from tests.edge.doubles.vectorize_store import DimensionsDiffer, VectorizeStore
+from tests.edge.doubles.vectorize_store import StoreUnusable, VectorizeStore
 
 
 class Clock:
@@ -352,5 +352,22 @@ async def test_a_file_keeps_all_that_was_acknowledged(tmp_path: Path):
 
 def test_a_file_of_other_dimensions_is_refused(tmp_path: Path):
     VectorizeStore(tmp_path / "vectors.db", 2).close()
-    with pytest.raises(DimensionsDiffer, match="holds vectors of 2 dimensions, not 3: use another file"):
+    with pytest.raises(StoreUnusable, match=r"holds vectors of 2 dimensions, not 3\. Use another file"):
         VectorizeStore(tmp_path / "vectors.db", 3)
+
+
+def test_a_file_that_another_has_open_is_refused(tmp_path: Path):
+    first = VectorizeStore(tmp_path / "vectors.db", 2)
+    with pytest.raises(StoreUnusable, match="open in another process"):
+        VectorizeStore(tmp_path / "vectors.db", 2)
+    first.close()
+    VectorizeStore(tmp_path / "vectors.db", 2).close()
+
+
+def test_a_file_that_is_no_index_is_refused(tmp_path: Path):
+    path = tmp_path / "vectors.db"
+    path.write_text("no database " * 100)
+    with pytest.raises(StoreUnusable, match="can't be used: file is not a database"):
+        VectorizeStore(path, 2)
+    with pytest.raises(StoreUnusable, match="can't be used"):
+        VectorizeStore(tmp_path / "nowhere" / "vectors.db", 2)

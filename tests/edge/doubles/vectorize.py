@@ -218,7 +218,7 @@ class VectorizeEngine:
         return self._query(stored.values, query)
 
     def _query(self, vector: "array[float]", query: Query) -> JsValue:
-        seed = vector.tobytes()
+        seed = blake2b(vector.tobytes(), digest_size=8).digest()
         scored = self._vectors.scores(vector)
         if not query.values:
             scored = {id_: score + self.noise * (2 * _unit_hash(id_, seed) - 1) for id_, score in scored.items()}

@@ -5,8 +5,9 @@ nearest one known and the comment says so. Limits: Vectorize's page of limits.
 """
 
 import math
+import operator
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, cast
 
@@ -35,6 +36,12 @@ FILTER_KEY_MAX_CHARS: Final = 512
 
 COMPARISONS: Final = ("$eq", "$ne", "$lt", "$lte", "$gt", "$gte")
 COLLECTIONS: Final = ("$in", "$nin")
+_ORDERS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "$lt": operator.lt,
+    "$lte": operator.le,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+}
 
 Scalar = str | float | bool | None
 IndexTypes = Mapping[str, str]
@@ -334,28 +341,13 @@ def _property(metadata: Mapping[str, JsValue], path: str) -> JsValue:
 
 
 def _holds(condition: Condition, value: Scalar) -> bool:
-    operand = condition.operand
-    match condition.op:
-        case "$eq":
-            return _equal(value, operand)
-        case "$ne":
-            return not _equal(value, operand)
-        case "$in":
-            return any(_equal(value, item) for item in operand)
-        case "$nin":
-            return not any(_equal(value, item) for item in operand)
-    if not (_is_number(value) and _is_number(operand)) and not (isinstance(value, str) and isinstance(operand, str)):
-        return False
-    left, right = cast("float", value), cast("float", operand)
-    match condition.op:
-        case "$lt":
-            return left < right
-        case "$lte":
-            return left <= right
-        case "$gt":
-            return left > right
-        case _:
-            return left >= right
+    op, operand = condition.op, condition.operand
+    if op in COLLECTIONS:
+        return any(_equal(value, item) for item in operand) == (op == "$in")
+    if op in ("$eq", "$ne"):
+        return _equal(value, operand) == (op == "$eq")
+    comparable = (_is_number(value) and _is_number(operand)) or (isinstance(value, str) and isinstance(operand, str))
+    return comparable and _ORDERS[op](value, operand)
 
 
 def _equal(value: Scalar, operand: Scalar) -> bool:

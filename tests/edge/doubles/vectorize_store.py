@@ -42,23 +42,29 @@ class Mutation:
     ids: tuple[str, ...] = ()
 
 
-class DimensionsDiffer(ValueError):
-    """The file holds an index of other dimensions."""
+class StoreUnusable(ValueError):
+    """The file can't hold this index; the message says why and what to do."""
 
 
 class VectorizeStore:
-    """The file of one index. Made by `VectorizeStore(path, dimensions)`, which makes the file too."""
+    """The file of one index, which is made when it is absent; no other process may have it open."""
 
     def __init__(self, path: Path, dimensions: int) -> None:
-        self._connection = apsw.Connection(str(path))
-        self._connection.execute("pragma journal_mode = wal")
-        self._connection.execute(_SCHEMA)
-        kept = self._about("dimensions")
-        if kept is None:
-            self._put("dimensions", dimensions)
-        elif kept != dimensions:
+        """Open it. Raises StoreUnusable."""
+        mend = "Use another file, or move this one away: the index is filled again from the database."
+        try:
+            self._connection = apsw.Connection(str(path))
+            self._connection.execute("pragma locking_mode = exclusive; pragma journal_mode = wal")
+            self._connection.execute(_SCHEMA)
+            kept = self._about("dimensions")
+            self._put("dimensions", dimensions if kept is None else kept)
+        except apsw.BusyError as error:
+            raise StoreUnusable(f"{path} is open in another process. End that one, or use another file.") from error
+        except apsw.Error as error:
+            raise StoreUnusable(f"{path} can't be used: {error}. {mend}") from error
+        if kept not in (None, dimensions):
             self._connection.close()
-            raise DimensionsDiffer(f"{path} holds vectors of {kept} dimensions, not {dimensions}: use another file")
+            raise StoreUnusable(f"{path} holds vectors of {kept} dimensions, not {dimensions}. {mend}")
 
     @property
     def processed(self) -> tuple[str, float] | None:
