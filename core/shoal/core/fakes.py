@@ -48,7 +48,8 @@ class FakeDatabase:
     """Database over one connection, such as `apsw.Connection(":memory:")` (SQLite 3.43 or newer).
 
     The connection comes from outside, as the SQLite of Python 3.11's own module can be too old for the schema.
-    Stricter than the laptop's: an integer over 2^53 in a result, which D1 would change, is refused.
+    Stricter than the laptop's, as D1 is: numbers are bound as REAL, whole ones too, which only a column's affinity or
+    a cast makes whole again (`?1 * 65536` loses digits); and an integer over 2^53 in a result is refused.
     """
 
     def __init__(self, connection: SqlConnection) -> None:
@@ -85,16 +86,21 @@ class FakeDatabase:
         return int(row["bytes"] or 0)
 
     def _run(self, sql: str, params: Sequence[SqlValue]) -> list[Row]:
-        cursor = self._connection.execute(sql, tuple(params))
+        cursor = self._connection.execute(sql, [float(value) if isinstance(value, int) else value for value in params])
         rows: list[Row] = []
         for values in cursor:
             names = [column[0] for column in cursor.description]
-            rows.append(dict(zip(names, values, strict=True)))
+            # And a whole number comes back as one: JavaScript has no other kind.
+            rows.append(dict(zip(names, map(_whole, values), strict=True)))
         for row in rows:
             for name, value in row.items():
                 if isinstance(value, int) and abs(value) > INT_MAX:
                     raise ValueError(f"{name} = {value} is over 2^53 - 1: select it as text")
         return rows
+
+
+def _whole(value: SqlValue) -> SqlValue:
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= INT_MAX else value
 
 
 class FakeVectorIndex:

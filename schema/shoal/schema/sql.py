@@ -13,7 +13,7 @@ a Worker, never get equal stamps; and `mode` says what it may do (class Mode). W
 here as well, never before: between a read and a batch the world may change.
 
 The clock (meta 'clock') is a hybrid logical clock, milliseconds * 65536 + counter. It exceeds 2^53, so it stays
-inside SQL and text.
+inside SQL and text. D1 binds every number as REAL, whole ones too, hence the casts: a REAL would lose its counter.
 """
 
 from enum import StrEnum
@@ -47,7 +47,7 @@ class Mode(StrEnum):
 
 # The batch's stamps start at `t`, its sequence numbers after `s`.
 _STAMP = (
-    "(select max((select v from meta where k = 'clock') + 1, ?2 * 65536) as t,"
+    "(select max((select v from meta where k = 'clock') + 1, cast(?2 as integer) * 65536) as t,"
     " (select v from meta where k = 'seq') as s)"
 )
 _HLC = "coalesce(j.value->>4, printf('%019d-%s', c.t + j.key, ?3))"
@@ -300,7 +300,8 @@ OPTIMIZE: Final = (
 
 BUMP: Final = f"""
 update meta set v = case k when 'seq' then v + json_array_length(?1)
-  else max(v + 1, ?2 * 65536, coalesce((select max(cast(substr(value->>4, 1, 19) as integer)) from json_each(?1)), 0))
+  else max(v + 1, cast(?2 as integer) * 65536,
+      coalesce((select max(cast(substr(value->>4, 1, 19) as integer)) from json_each(?1)), 0))
     + json_array_length(?1) end
 where k in ('seq', 'clock')
   and (exists (select 1 from {_TOUCHED}) or exists (select 1 from json_each(?1) where value->>4 is not null))
