@@ -1,7 +1,7 @@
 """The sample Worker, with which the rig itself is tested, and a server for it to call."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -49,7 +49,7 @@ def sample(folder: Path, **options: Any) -> Rig:
 
 
 @contextmanager
-def doing(rig: Rig) -> Iterator[Do]:
+def doing(rig: Rig) -> Generator[Do]:
     """Ask a running sample Worker."""
     with httpx.Client(base_url=rig.url, timeout=30) as client:
 

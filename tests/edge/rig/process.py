@@ -20,6 +20,8 @@ READY_S: Final = 90.0
 """How long a start may take: a few seconds, more on a machine that is busy with other things."""
 END_S: Final = 15.0
 """How long the processes may take to end once they are told to."""
+KILLED_S: Final = 15.0
+"""How long killed processes may take to be gone."""
 LOG_LINES: Final = 10_000
 """How many lines of the log are kept."""
 
@@ -83,9 +85,14 @@ class NodeProcess:
             ready = self._told.get("ready")
         if ready is None:
             self.stop()  # What was said last is in the log then.
-            failed = self._told.get("failed", {}).get("message", f"not ready within {READY_S:.0f} s")
-            raise RigError(f"The Worker didn't start: {failed}\n{self.log_text()}")
+            raise RigError(f"The Worker didn't start: {self._failure()}\n{self.log_text()}")
         return ready
+
+    def _failure(self) -> str:
+        if "failed" in self._told:
+            return self._told["failed"]["message"]
+        code = self._process.returncode
+        return f"Node ended with exit code {code}" if code > 0 else f"not ready within {READY_S} s"
 
     def log(self) -> list[LogLine]:
         """Return the lines written until now."""
@@ -105,19 +112,13 @@ class NodeProcess:
         return self._process.wait()
 
     def stop(self) -> None:
-        """End the process and everything that it has started; return when all are gone."""
+        """End the process and everything that it has started; return when all are gone. RigError when some stay."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(END_S)
-        # Nothing is left of the group unless Node was killed or hangs. Then workerd is nobody's child, and its end no
-        # event to wait for.
-        deadline = time.monotonic() + END_S
-        while group_lives(self._process.pid) and time.monotonic() < deadline:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.poll()
-            time.sleep(0.01)
+        if group_lives(self._process.pid):
+            self._kill()
         self._process.wait()
         for reader in self._readers:
             reader.join(END_S)
@@ -125,6 +126,18 @@ class NodeProcess:
             with contextlib.suppress(BrokenPipeError):
                 assert stream is not None
                 stream.close()
+
+    def _kill(self) -> None:
+        """End what Node has left behind: workerd, when Node itself was killed or hangs. RigError when it stays."""
+        deadline = time.monotonic() + KILLED_S
+        while group_lives(self._process.pid):
+            if time.monotonic() > deadline:
+                raise RigError(f"processes of the group {self._process.pid} don't end though they were killed")
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            # Node is our child, and gone once we have asked for it; the end of the others is no event to us.
+            self._process.poll()
+            time.sleep(0.01)
 
     def _read(self, stream: IO[bytes], source: str) -> None:
         for raw in stream:

@@ -1,12 +1,17 @@
 """What the rig tells about each invocation of the Worker."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+
+from pydantic import BaseModel, ConfigDict
 
 
-@dataclass(frozen=True, slots=True)
-class Breach:
+class Record(BaseModel):
+    """What host/invocations.mjs keeps, as it is, so that the two can't drift apart unseen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Breach(Record):
     """One of production's rules, broken."""
 
     rule: str
@@ -15,8 +20,7 @@ class Breach:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class D1Calls:
+class D1Calls(Record):
     """What an invocation asked of D1."""
 
     statements: int
@@ -28,8 +32,7 @@ class D1Calls:
     """Statements sent by `raw` or `exec`, whose answers don't tell what they read and wrote."""
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(Record):
     """One request, batch of a queue or cron event, and the calls that it made."""
 
     id: int
@@ -61,22 +64,9 @@ class Invocation:
     ratelimit: int
     fetches: int
     subrequests: int
+    connections: int
+    """Calls under way now."""
     most_connections: int
     standin_ms: int
     """Time spent waiting for the stand-in of Vectorize and Workers AI."""
     breaches: tuple[Breach, ...]
-
-    @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "Invocation":
-        """Read the record that host/invocations.mjs keeps."""
-        given = {name: told[name] for name in cls.__slots__ if name in told}
-        return cls(
-            **{
-                **given,
-                "d1": D1Calls(**told["d1"]),
-                "queue_sends": told["queue"]["sends"],
-                "queue_messages": told["queue"]["messages"],
-                "retries": tuple(told["retries"]),
-                "breaches": tuple(Breach(**breach) for breach in told["breaches"]),
-            }
-        )

@@ -8,7 +8,7 @@ with the invocation that made it.
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
@@ -207,7 +207,7 @@ class Rig:
         return [breach for invocation in self.invocations(since) for breach in invocation.breaches]
 
     @contextmanager
-    def watched(self) -> Iterator[Self]:
+    def watched(self) -> Generator[Self]:
         """Run one test: what it does may break no rule. Faults, limits and the clock that it set are taken back.
 
         Raises:
@@ -231,7 +231,7 @@ class Rig:
             raise ProductionRuleBroken(rule, "; ".join(detail for _, detail in broken))
 
     @contextmanager
-    def breaking(self, rule: str) -> Iterator[None]:
+    def breaking(self, rule: str) -> Generator[None]:
         """Expect that what is done inside breaks exactly this rule: it is then forgiven."""
         since = self.mark()
         yield
@@ -305,7 +305,7 @@ class Rig:
         return self._process
 
     def _invocations(self, since: int) -> list[Invocation]:
-        return [Invocation.of(told) for told in self._call("GET", "/invocations", {"since": str(since)})]
+        return [Invocation.model_validate(told) for told in self._call("GET", "/invocations", {"since": str(since)})]
 
     def _idle(self, *, queues: bool) -> None:
         parameters = {"queues": str(int(queues)), "timeout_ms": str(int(IDLE_S * 1000))}

@@ -66,9 +66,9 @@ async function call(method, queue, messages, action) {
 }
 
 function count(messages) {
-  const counts = current().queue;
-  counts.sends += 1;
-  counts.messages += messages;
+  const record = current();
+  record.queue_sends += 1;
+  record.queue_messages += messages;
 }
 
 function refuseSize(rule, method, detail) {

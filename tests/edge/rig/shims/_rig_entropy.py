@@ -4,6 +4,9 @@ The SDK lets the first of them draw once at global scope, for the seed of its ha
 doesn't.
 """
 
+# The runtime's own package is there only inside a Worker.
+# pyright: reportMissingImports=false, reportUnknownVariableType=false
+
 import os
 
 from _cloudflare.allow_entropy import is_bad_entropy_enabled

@@ -19,8 +19,8 @@ V = TypeVar("V")
 class HashTrieMap(Mapping[K, V]):
     """An immutable mapping whose changes are new mappings."""
 
-    def __init__(self, given: Mapping[K, V] | Iterable[tuple[K, V]] = (), **named: Any) -> None:
-        self._items: dict[K, V] = {**dict(given), **named}
+    def __init__(self, given: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
+        self._items: dict[K, V] = dict(given)
 
     @classmethod
     def convert(cls, given: Any) -> Self:
@@ -46,9 +46,9 @@ class HashTrieMap(Mapping[K, V]):
         """Return a mapping with the item."""
         return type(self)({**self._items, key: value})
 
-    def update(self, given: Mapping[K, V] | Iterable[tuple[K, V]] = (), **named: Any) -> Self:
+    def update(self, given: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> Self:
         """Return a mapping with the items."""
-        return type(self)({**self._items, **dict(given), **named})
+        return type(self)({**self._items, **dict(given)})
 
     def remove(self, key: K) -> Self:
         """Return a mapping without the key. Raises KeyError."""
@@ -114,7 +114,7 @@ class List(Generic[V]):
         return len(self._values)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, List) and self._values == tuple(other)
+        return type(other) is type(self) and vars(other) == vars(self)
 
     def __hash__(self) -> int:
         return hash(self._values)
