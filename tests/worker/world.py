@@ -15,6 +15,7 @@ from tests.edge.doubles.queue import MessageBatch as DeliveredBatch
 from tests.edge.doubles.vectorize import VectorizeBinding, VectorizeEngine
 
 from shoal.core.caller import Caller
+from shoal.core.cells import compact_json
 from shoal.core.migrate import migrate
 from shoal.schema.models import DeleteRequest, FindAnswer, FindRequest, StoreItem, StoreRequest, UpdateRequest
 from shoal.worker import configuration
@@ -84,6 +85,10 @@ class World:
     async def prepare(self) -> None:
         """Apply the migrations, as wrangler does before a deployment."""
         await migrate(self.database())
+        # As if the model had been measured: 184 texts, which no test here is about but one.
+        fingerprint = configuration.read(self.env).model.fingerprint
+        told = compact_json({"fingerprint": fingerprint, "figures": {"unrelated": 0.25, "related": 0.7}})
+        self.rows("insert into meta (k, v) values ('calibration', ?)", told)
 
     @asynccontextmanager
     async def woken(self) -> AsyncIterator[Edge]:

@@ -29,8 +29,8 @@ SUSPECTS: Final = 40
 SWEEP_VECTORS: Final = 500
 UNCONFIRMED_MAX_MS: Final = 600_000
 """Changes are usually applied within seconds; after so long one counts as lost."""
-CLOCKS_APART_MS: Final = 60_000
-"""How far the index's clock may be from ours."""
+CLOCKS_APART_MS: Final = 1_000
+"""How far the index's clock may be from ours. Where it is farther, some vectors are made once more than needed."""
 GHOST_LOOKS: Final = 8
 """Searches for vectors that nobody knows, a hundred of them each."""
 CALLS_KEPT: Final = 16

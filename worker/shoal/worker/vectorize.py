@@ -53,7 +53,7 @@ where true
 on conflict (rid) do update set model = excluded.model, mark = excluded.mark, passages = excluded.passages,
   made_at = excluded.made_at, mutation = excluded.mutation
 """
-"""A memory that went away meanwhile takes nothing over: its new version stays noted and is swept out."""
+"""A memory that went away meanwhile takes nothing over: its new version is noted again and swept out."""
 _UNNOTE_PRESENT: Final = f"""
 delete from vector_gone where (rid, mark) in (select j.rid, j.mark from ({_VERSIONS}) j where {_IS_PRESENT})
 """
@@ -122,6 +122,7 @@ class VectorizeIndex:
                 Statement(_NOTE_REPLACED, told),
                 Statement(_TAKE_OVER, (*told, self.fingerprint, self._clock(), mutation)),
                 Statement(_UNNOTE_PRESENT, told),
+                Statement(_NOTE_NEW, told),
                 Statement(_NOTED_OF_VERSIONS, told),
             ]
         )

@@ -1,0 +1,322 @@
+"""The Worker's front: who is served, how often, how much, by which face, and what it costs."""
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from tests.edge.doubles.invocation import Invocation, invocation
+from tests.worker.world import TOKEN, World
+
+from shoal.api.mcp import mcp_face
+from shoal.api.rest import rest_face
+from shoal.schema.limits import BODY_MAX_BYTES
+from shoal.worker.serving import RETRY_AFTER_S, Bounded, Faces, Front
+
+FACES = Faces(rest_face(version="0.1.0"), mcp_face(version="0.1.0"))
+BASE = "https://shoal.someone.workers.dev"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+MCP = {**BEARER, "Accept": "application/json, text/event-stream"}
+LIST_TOOLS = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+
+
+class Asked:
+    """Sends requests, each an invocation of its own."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.last: Invocation | None = None
+
+    async def __call__(self, method: str, path: str, **more: Any) -> httpx.Response:
+        transport = httpx.ASGITransport(Front(FACES, self._world.env, self._world.after.append))
+        async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+            with invocation() as self.last:
+                answer = await client.request(method, path, **more)
+                await self._world.finish()
+        return answer
+
+
+@pytest.fixture
+def ask(world: World) -> Asked:
+    return Asked(world)
+
+
+def error_of(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    return answer.json()["error"]
+
+
+# Who is served
+
+
+@pytest.mark.parametrize("path", ["/api/v1/stats", "/nowhere", "/mcp", "/api/v1/admin/requeue"])
+async def test_without_the_token_nobody_is_served(ask: Asked, path: str):
+    for headers in ({}, {"Authorization": "Bearer guessed"}):
+        answer = await ask("POST", path, headers=headers)
+        error_of(answer, 401, "unauthorized")
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert ask.last is not None
+    assert ask.last.subrequests == 0
+
+
+async def test_health_and_the_documents_are_for_everyone(ask: Asked):
+    assert (await ask("GET", "/healthz")).json()["status"] == "ok"
+    assert "/api/v1/memories" in (await ask("GET", "/openapi.json")).json()["paths"]
+    assert (await ask("GET", "/docs")).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/api/v1/stats", "/openapi.json", "/docs", "/mcp", "/nowhere"])
+async def test_without_a_configured_token_every_route_but_health_is_closed(world: World, ask: Asked, path: str):
+    world.env.TOKEN_SHA256 = ""
+    told = error_of(await ask("GET", path, headers=BEARER), 503, "not_configured")
+    assert "wrangler secret put TOKEN_SHA256" in told["mend"]
+    assert (await ask("GET", "/healthz")).status_code == 200
+
+
+async def test_what_is_set_wrong_closes_everything_and_is_named(world: World, ask: Asked):
+    world.env.TRASH_DAYS = "soon"
+    for path in ("/healthz", "/api/v1/stats", "/mcp"):
+        assert "TRASH_DAYS" in error_of(await ask("GET", path, headers=BEARER), 503, "not_configured")["message"]
+
+
+@pytest.mark.parametrize("name", ["DB", "AI", "VECTORIZE", "QUEUE", "LIMIT"])
+async def test_a_missing_binding_is_named(world: World, ask: Asked, name: str):
+    delattr(world.env, name)
+    assert name in error_of(await ask("GET", "/api/v1/stats", headers=BEARER), 503, "not_configured")["message"]
+
+
+async def test_a_database_without_tables_says_how_to_make_them():
+    empty = World()
+    told = error_of(await Asked(empty)("GET", "/healthz"), 503, "not_prepared")
+    assert "d1 migrations apply" in told["mend"]
+    empty.close()
+
+
+async def test_pages_of_the_allowed_origins_may_call_and_no_others(world: World, ask: Asked):
+    world.env.ALLOWED_ORIGINS = "https://app.example.com"
+    answer = await ask("GET", "/api/v1/stats", headers={**BEARER, "Origin": "https://app.example.com"})
+    assert answer.headers["access-control-allow-origin"] == "https://app.example.com"
+    preflight = {"Origin": "https://app.example.com", "Access-Control-Request-Method": "POST"}
+    assert (await ask("OPTIONS", "/api/v1/memories", headers=preflight)).status_code == 204
+    refused = await ask("GET", "/api/v1/stats", headers={**BEARER, "Origin": "https://evil.example.com"})
+    error_of(refused, 403, "origin_not_allowed")
+
+
+async def test_words_for_times_are_meant_in_the_configured_zone(world: World, ask: Asked):
+    world.env.TIME_ZONE = "Asia/Tokyo"
+    answer = await ask("POST", "/api/v1/memories", headers=BEARER, json={"content": "x", "occurred_at": "2026-03-01"})
+    memory_id = answer.json()["id"]
+    told = (await ask("GET", f"/api/v1/memories/{memory_id}", headers=BEARER)).json()
+    assert told["occurred_at"].startswith("2026-02-28T15:00:00")
+
+
+# How often
+
+
+async def test_requests_are_counted_by_token_and_others_by_address(world: World, ask: Asked):
+    from_one = {"CF-Connecting-IP": "192.0.2.1"}
+    await ask("GET", "/api/v1/stats", headers={**BEARER, **from_one})
+    await ask("GET", "/api/v1/stats", headers={"Authorization": "Bearer guessed", **from_one})
+    await ask("GET", "/healthz", headers=from_one)
+    name = world.env.TOKEN_SHA256[:8]
+    assert world.limit.keys == [f"token {name}", "address 192.0.2.1", "address 192.0.2.1"]
+
+
+@pytest.mark.parametrize(("path", "headers"), [("/api/v1/stats", BEARER), ("/api/v1/stats", {}), ("/healthz", {})])
+async def test_too_many_requests_are_refused_before_anything_is_asked(
+    world: World, ask: Asked, path: str, headers: dict[str, str]
+):
+    world.limit.left = 0
+    answer = await ask("GET", path, headers=headers)
+    error_of(answer, 429, "rate_limited")
+    assert answer.headers["retry-after"] == str(RETRY_AFTER_S)
+    assert ask.last is not None
+    assert ask.last.subrequests == 0
+
+
+# What it costs
+
+
+async def test_a_store_is_one_round_trip_and_one_message(ask: Asked):
+    answer = await ask("POST", "/api/v1/memories", headers=BEARER, json={"content": "Staging listens on port 8443"})
+    assert answer.status_code == 201
+    assert ask.last is not None
+    assert ask.last.calls == {"d1.batch": 1, "queue.send": 1}
+    assert ask.last.d1_statements < 20
+
+
+@pytest.mark.parametrize("spaces", ["main", ["main", "other", "third"], "*"])
+async def test_a_search_is_one_call_of_the_model_one_of_the_index_and_three_queries(
+    world: World, ask: Asked, spaces: object
+):
+    await world.store_all([f"memory number {n} about staging" for n in range(60)])
+    await world.deliver()
+    body = {"query": "staging memory", "n_results": 50, "space": spaces, "include_edges": True, "tags": "a,b"}
+    found = await ask("POST", "/api/v1/search", headers=BEARER, json=body)
+    assert found.status_code == 200
+    assert ask.last is not None
+    calls = ask.last.calls
+    assert (calls["ai.run"], calls["vectorize.query"]) == (1, 1)
+    assert ask.last.d1_statements <= 3
+    assert calls.total() <= 5
+
+
+async def test_twenty_requests_at_once_are_all_answered(world: World):
+    import asyncio
+
+    asked = [Asked(world) for _ in range(20)]
+    stored = await asyncio.gather(
+        *(
+            one("POST", "/api/v1/memories", headers=BEARER, json={"content": f"memory {n}"})
+            for n, one in enumerate(asked)
+        )
+    )
+    assert [answer.status_code for answer in stored] == [201] * 20
+    found = await asyncio.gather(
+        *(one("POST", "/api/v1/search", headers=BEARER, json={"query": f"memory {n}"}) for n, one in enumerate(asked))
+    )
+    assert [answer.status_code for answer in found] == [200] * 20
+    await world.deliver()
+    world.assert_in_step()
+
+
+# Which face
+
+
+async def test_mcp_answers_at_its_path_with_and_without_a_slash(ask: Asked):
+    for path in ("/mcp", "/mcp/"):
+        answer = await ask("POST", path, headers=MCP, json=LIST_TOOLS)
+        assert "memory_find" in [tool["name"] for tool in answer.json()["result"]["tools"]]
+
+
+async def test_a_tool_is_called_on_the_same_memory(world: World, ask: Asked):
+    called = {"name": "memory_store", "arguments": {"content": "Sharks swim in shoals"}}
+    await ask("POST", "/mcp", headers=MCP, json={**LIST_TOOLS, "method": "tools/call", "params": called})
+    found = await ask("GET", "/api/v1/search", headers=BEARER, params={"q": "sharks"})
+    assert found.json()["results"][0]["snippet"] == "Sharks swim in shoals"
+    assert len(world.queue.bodies) == 1
+
+
+async def test_other_paths_and_methods_are_refused_in_the_one_shape(ask: Asked):
+    error_of(await ask("GET", "/nowhere", headers=BEARER), 404, "not_found")
+    error_of(await ask("PUT", "/api/v1/stats", headers=BEARER), 405, "method_not_allowed")
+    error_of(await ask("GET", "/mcp", headers=BEARER), 405, "method_not_allowed")
+    error_of(await ask("POST", "/api/v1/search", headers=BEARER, content=b"{"), 415, "unsupported_media_type")
+    broken = {**BEARER, "Content-Type": "application/json"}
+    error_of(await ask("POST", "/api/v1/search", headers=broken, content=b"{"), 400, "malformed_body")
+
+
+async def test_other_kinds_of_connection_are_none():
+    sent: list[object] = []
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    async def receive() -> dict[str, object]:
+        return {"type": "lifespan.startup"}
+
+    await Front(FACES, object(), lambda _: None)({"type": "lifespan"}, receive, send)  # type: ignore[arg-type]
+    assert sent == []
+
+
+async def test_a_request_has_cloudflares_id_when_it_has_one(ask: Asked, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "shoal.access")
+    answer = await ask("GET", "/healthz", headers={"CF-Ray": "8f2a1b3c4d5e6f70-FRA"})
+    assert answer.headers["x-request-id"] == "8f2a1b3c4d5e6f70-FRA"
+    answer = await ask("GET", "/healthz", headers={"CF-Ray": "what is this"})
+    assert len(answer.headers["x-request-id"]) == 16
+    assert [record.shoal["request_id"] for record in caplog.records][0] == "8f2a1b3c4d5e6f70-FRA"  # type: ignore[attr-defined]
+
+
+async def test_the_log_names_the_token_by_a_part_of_its_hash_and_no_contents(
+    world: World, ask: Asked, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.DEBUG)
+    await ask("POST", "/api/v1/memories", headers=BEARER, json={"content": "a secret thing"})
+    await ask("GET", "/api/v1/search", headers=BEARER, params={"q": "secret thing"})
+    clients = {record.shoal["client"] for record in caplog.records if record.name == "shoal.access"}  # type: ignore[attr-defined]
+    assert clients == {f"token {world.env.TOKEN_SHA256[:8]}"}
+    ours = "\n".join(json.dumps(vars(record), default=str) for record in caplog.records if "shoal" in record.name)
+    assert "secret" not in ours
+    assert TOKEN not in ours
+
+
+# How much
+
+
+class Chunk(bytes):
+    """A piece of a body as the runtime gives it."""
+
+    def to_bytes(self) -> bytes:
+        return bytes(self)
+
+
+class Request:
+    """A request as the runtime gives it."""
+
+    def __init__(self, chunks: int, declared: str | None = None) -> None:
+        self.method = "POST"
+        self.url = f"{BASE}/api/v1/memories"
+        self.headers = {
+            "content-type": "application/json",
+            **({} if declared is None else {"Content-Length": declared}),
+        }
+        self.read = 0
+        self.body = self._chunks(chunks) if chunks else None
+
+    async def _chunks(self, count: int) -> AsyncIterator[Chunk]:
+        for _ in range(count):
+            self.read += 1
+            yield Chunk(65_536)
+
+
+@asynccontextmanager
+async def reading(request: Request) -> AsyncIterator[bytes]:
+    body = Bounded(request).body  # type: ignore[arg-type]  # a double
+    yield b"" if body is None else b"".join([chunk.to_bytes() async for chunk in body])
+
+
+async def test_a_body_that_is_declared_too_long_is_not_read():
+    request = Request(100, str(BODY_MAX_BYTES + 1))
+    async with reading(request) as body:
+        assert body == b""
+    assert request.read == 0
+
+
+async def test_a_body_of_unknown_length_is_read_until_it_is_too_long():
+    request = Request(100)
+    async with reading(request) as body:
+        assert len(body) > BODY_MAX_BYTES
+    assert request.read == BODY_MAX_BYTES // 65_536 + 1
+
+
+@pytest.mark.parametrize("declared", [None, str(BODY_MAX_BYTES), "nonsense"])
+async def test_other_bodies_are_read_whole(declared: str | None):
+    async with reading(Request(16, declared)) as body:
+        assert len(body) == BODY_MAX_BYTES
+
+
+async def test_a_request_without_a_body_has_none():
+    bounded = Bounded(Request(0))  # type: ignore[arg-type]  # a double
+    assert bounded.body is None
+    assert (bounded.method, bounded.url) == ("POST", f"{BASE}/api/v1/memories")
+
+
+async def test_a_body_too_long_is_refused_by_the_shell(ask: Asked):
+    json_type = {**BEARER, "Content-Type": "application/json"}
+    answer = await ask("POST", "/api/v1/memories", headers=json_type, content=b"x" * (BODY_MAX_BYTES + 1))
+    error_of(answer, 413, "body_too_large")
+
+
+def test_a_method_that_the_sdk_does_not_know_is_taken_from_underneath():
+    class Underneath(Request):
+        @property
+        def js_object(self) -> Any:
+            return Request(0)
+
+    request = Underneath(0)
+    request.method = "wrong"
+    assert Bounded(request).method == "POST"  # type: ignore[arg-type]  # a double
