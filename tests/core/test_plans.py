@@ -31,6 +31,7 @@ NOT_ISSUED: Final = {
     "SIZE": "drivers issue it themselves",
     "NEXT_TURN": "a part of others",
     "WANT_ANEW": "the edge's reconcile issues it",
+    "WANT_LIVING": "the edge's vector index issues it",
     "WANT_SWEPT": "the edge's vector index issues it",
     "WANT_DROPPED": "the edge's vector index issues it",
 }
