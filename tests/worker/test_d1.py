@@ -178,7 +178,7 @@ def test_a_full_database_is_told(text: str):
 
 async def test_what_d1_says_beside_is_told_without_what_it_quotes(world: World, database: D1Database):
     await database.batch([put("a")])
-    with pytest.raises(StorageError, match="UNIQUE constraint failed: meta.k"):
+    with pytest.raises(StorageError, match=r"UNIQUE constraint failed: meta\.k"):
         await database.batch([put("a")])
     with pytest.raises(StorageError, match=r"syntax error near \.\.\.: SQLITE_ERROR") as refused:
         await database.query("select 1 from content_fts where content_fts match ?1", ("secret) words",))
@@ -234,4 +234,7 @@ def test_every_fault_of_the_double_has_a_meaning():
     meant = {*PASSING, *NOT_RUN, *TOO_HEAVY, *DAILY}
     assert meant == set(D1Fault)
     for kind in D1Fault:
-        assert type(d1_errors.translate(f"Error: D1_ERROR: {kind}", NOW, writes=True)) in (StorageBusy, StorageOverQuota)
+        assert type(d1_errors.translate(f"Error: D1_ERROR: {kind}", NOW, writes=True)) in (
+            StorageBusy,
+            StorageOverQuota,
+        )

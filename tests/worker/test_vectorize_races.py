@@ -188,7 +188,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize("after", range(4))
-@pytest.mark.parametrize(("service", "kind", "applied"), FAILURES, ids=lambda value: str(value))
+@pytest.mark.parametrize(("service", "kind", "applied"), FAILURES, ids=str)
 @pytest.mark.parametrize("work", ["first", "replace", "delete", "purge"])
 async def test_whatever_fails_one_more_delivery_and_one_reconciliation_mend_it(
     world: World, work: str, service: str, kind: str, applied: bool, after: int
