@@ -12,6 +12,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.core.apart import ApartIndex, Hydrated
+from tests.edge.doubles.ai import AiBinding, AiEngine
+from tests.edge.doubles.d1 import D1Database as D1Double
+from tests.edge.doubles.vectorize import VectorizeBinding, VectorizeEngine
 
 from shoal.core.fakes import FakeDatabase, FakeEmbedder, FakeVectorIndex
 from shoal.core.migrate import migrate
@@ -19,9 +22,22 @@ from shoal.core.protocols import Database, Embedder, VectorIndex
 from shoal.local.database import ApswDatabase
 from shoal.local.embedding import open_embedder
 from shoal.local.vectors import SqliteVecIndex
+from shoal.worker.budget import Budget
+from shoal.worker.d1 import D1Database
+from shoal.worker.models import DEFAULT
+from shoal.worker.vectorize import VectorizeIndex
+from shoal.worker.workers_ai import WorkersAiEmbedder
 
 DIM = 16
 """Of the vectors in these tests."""
+NOW = 1_790_000_000_000
+VECTORIZE_METADATA = {
+    "space": "string",
+    "kind": "string",
+    "type": "string",
+    "occurred_at": "number",
+    "state": "number",
+}
 
 
 @asynccontextmanager
@@ -61,6 +77,43 @@ async def hydrated_index(folder: Path) -> AsyncIterator[tuple[Database, VectorIn
 
 
 @asynccontextmanager
+async def d1_database(_folder: Path) -> AsyncIterator[D1Database]:
+    """The edge's driver on D1's double."""
+    binding = D1Double()
+    try:
+        yield D1Database(binding, lambda: NOW, unlimited())
+    finally:
+        binding.close()
+
+
+@asynccontextmanager
+async def vectorize_index(folder: Path) -> AsyncIterator[tuple[Database, VectorIndex]]:
+    """The edge's driver on Vectorize's double, with its hits held against the database as a search does."""
+    engine = VectorizeEngine(DIM, noise=0.0)
+    for name, type_ in VECTORIZE_METADATA.items():
+        engine.create_metadata_index(name, type_)
+    async with d1_database(folder) as database:
+        await migrate(database)
+        index = VectorizeIndex(VectorizeBinding(engine), database, "conformance/1", DIM, lambda: NOW, unlimited())
+        yield database, Hydrated(index, database, "conformance/1")
+
+
+@asynccontextmanager
+async def workers_ai_embedder(folder: Path) -> AsyncIterator[Embedder]:
+    """The edge's driver on a double of Workers AI with the laptop's model behind it."""
+    engine = AiEngine.local(folder)
+    try:
+        yield WorkersAiEmbedder(AiBinding(engine), DEFAULT, lambda: NOW, unlimited())
+    finally:
+        engine.close()
+
+
+def unlimited() -> Budget:
+    """Return what an invocation may do, without end."""
+    return Budget(statements_max=10**6, calls_max=10**6)
+
+
+@asynccontextmanager
 async def fake_embedder(_folder: Path) -> AsyncIterator[Embedder]:
     yield FakeEmbedder()
 
@@ -76,9 +129,18 @@ async def fastembed_embedder(folder: Path) -> AsyncIterator[Embedder]:
 
 Opener = Callable[[Path], AbstractAsyncContextManager[object]]
 
-DATABASES: Mapping[str, Opener] = {"fake": fake_database, "apsw": apsw_database}
-INDEXES: Mapping[str, Opener] = {"fake": fake_index, "sqlite-vec": sqlite_vec_index, "hydrated": hydrated_index}
-EMBEDDERS: Mapping[str, Opener] = {"fake": fake_embedder, "fastembed": fastembed_embedder}
+DATABASES: Mapping[str, Opener] = {"fake": fake_database, "apsw": apsw_database, "d1": d1_database}
+INDEXES: Mapping[str, Opener] = {
+    "fake": fake_index,
+    "sqlite-vec": sqlite_vec_index,
+    "hydrated": hydrated_index,
+    "vectorize": vectorize_index,
+}
+EMBEDDERS: Mapping[str, Opener] = {
+    "fake": fake_embedder,
+    "fastembed": fastembed_embedder,
+    "workers-ai": workers_ai_embedder,
+}
 
 
 @pytest.fixture(params=DATABASES)

@@ -104,11 +104,13 @@ async def test_what_d1_would_change_or_refuse_is_refused(items: Database, value:
 
 
 async def test_a_hundred_parameters_are_taken_and_one_more_refused(items: Database):
+    # A list, since D1's functions take 32 arguments.
     marks = ", ".join(f"?{number}" for number in range(1, 101))
-    [row] = await items.query(f"select json_array({marks}) as value", tuple(range(100)))
-    assert json.loads(str(row["value"])) == list(range(100))
+    for number in (0, 99, 100):
+        [row] = await items.query(f"select {number} in ({marks}) as value", tuple(range(100)))
+        assert row["value"] == (number < 100)
     with pytest.raises(ValueError, match="101 parameters"):
-        await items.query(f"select json_array({marks}, ?101) as value", tuple(range(101)))
+        await items.query(f"select 0 in ({marks}, ?101) as value", tuple(range(101)))
 
 
 async def test_too_few_or_too_many_parameters_are_refused(items: Database):
@@ -168,7 +170,8 @@ async def test_a_statement_over_100_kilobytes_is_refused(items: Database):
 
 
 async def test_a_value_over_2_megabytes_is_refused(items: Database):
-    await items.batch([Statement(PUT, (1, "x" * 2_000_000))])
+    # Less by what else is in its row: D1's limit is for both.
+    await items.batch([Statement(PUT, (1, "x" * 1_999_900))])
     for value in ("x" * 2_000_001, "汉" * 700_000, b"x" * 2_000_001):
         with pytest.raises(ValueError, match="at most 2000000"):
             await items.batch([Statement(PUT, (2, value))])
