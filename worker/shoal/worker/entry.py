@@ -15,6 +15,7 @@ import workers
 from starlette.types import ASGIApp, Receive, Scope, Send
 from workers import asgi
 
+from shoal.schema.errors import NotConfigured
 from shoal.worker import configuration
 from shoal.worker.consuming import consume
 from shoal.worker.edge import Edge, open_edge
@@ -51,8 +52,16 @@ async def _mcp(scope: Scope, receive: Receive, send: Send) -> None:
 _FACES: Final = Faces(_rest, _mcp)
 _PRELOADED: Final = {"core": (), "rest": (_rest_face,), "all": (_rest_face, _mcp_face)}
 
-for make in _PRELOADED[getattr(workers.env, "PRELOAD", "rest")]:
-    make()
+
+def _preload(wanted: str) -> None:
+    """Import what the variable PRELOAD names. Raises NotConfigured, which fails the deployment."""
+    if wanted not in _PRELOADED:
+        raise NotConfigured(f"The variable PRELOAD is {wanted!a}.", f"Use one of {', '.join(_PRELOADED)}.")
+    for make in _PRELOADED[wanted]:
+        make()
+
+
+_preload(getattr(workers.env, "PRELOAD", "rest"))
 
 
 class Default(workers.WorkerEntrypoint):
