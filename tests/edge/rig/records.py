@@ -16,8 +16,19 @@ class Breach(Record):
 
     rule: str
     """`d1-statements`, `d1-parameters`, `d1-sql-size`, `d1-value-size`, `like-pattern`, `subrequests`, `connections`,
-    `queue-message-size`, `queue-batch-count`, `queue-batch-size` or `pbkdf2-iterations`."""
+    `queue-message-size`, `queue-batch-count`, `queue-batch-size`, `pbkdf2-iterations`, or `stray` for a call made on
+    behalf of no invocation, which nothing bounds."""
     detail: str
+
+
+class Statement(Record):
+    """One statement that D1 has run."""
+
+    sql: str
+    rows_read: int
+    rows_written: int
+    duration_ms: float
+    """In the database, without the way there."""
 
 
 class D1Calls(Record):
@@ -30,6 +41,10 @@ class D1Calls(Record):
     rows_written: int
     unmeasured: int
     """Statements sent by `raw` or `exec`, whose answers don't tell what they read and wrote."""
+    spent_ms: int
+    """Time spent waiting for it."""
+    each: tuple[Statement, ...]
+    """Its statements in order, while `Rig.itemize` is on."""
 
 
 class Invocation(Record):
@@ -37,7 +52,7 @@ class Invocation(Record):
 
     id: int
     kind: str
-    """`fetch`, `queue`, `scheduled`, or `stray` for calls that belong to none."""
+    """`fetch`, `queue`, `scheduled`, or `stray` for what belongs to none."""
     name: str
     """The path, the queue or the cron expression."""
     method: str | None

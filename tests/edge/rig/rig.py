@@ -206,6 +206,10 @@ class Rig:
         """Return the rules broken after a mark."""
         return [breach for invocation in self.invocations(since) for breach in invocation.breaches]
 
+    def itemize(self, wanted: bool) -> None:
+        """Keep with each invocation what every single statement of D1 read, wrote and took, or keep it no more."""
+        self._call("POST", "/itemize", body=wanted)
+
     @contextmanager
     def watched(self) -> Generator[Self]:
         """Run one test: what it does may break no rule. Faults, limits and the clock that it set are taken back.

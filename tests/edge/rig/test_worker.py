@@ -67,6 +67,20 @@ def test_a_query_tells_what_it_read(rig: Rig, do: Do):
     assert only(rig, since, "/query").d1.rows_read >= 3
 
 
+def test_what_each_statement_took_is_told_when_asked(rig: Rig, do: Do):
+    insert = "INSERT INTO seen (place, what) VALUES ('each', 'x')"
+    rig.itemize(True)
+    since = rig.mark()
+    do("batch", statements=[insert, "SELECT * FROM seen WHERE place = 'each'"])
+    rig.itemize(False)
+    do("query", sql="SELECT 1")
+    wrote, read = only(rig, since, "/batch").d1.each
+    assert (wrote.sql, wrote.rows_written, read.rows_written) == (insert, 1, 0)
+    assert read.rows_read >= 1
+    assert min(wrote.duration_ms, read.duration_ms) >= 0
+    assert only(rig, since, "/query").d1.each == ()
+
+
 def test_a_message_is_delivered_and_a_refused_one_is_retried_and_ends_among_the_dead_letters(rig: Rig, do: Do):
     since = rig.mark()
     do("send", number=1)

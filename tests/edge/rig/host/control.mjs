@@ -2,6 +2,7 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 
 import { realNow, setAhead } from "./clock.mjs";
+import { itemize } from "./d1.mjs";
 import { addFault, clearFaults } from "./faults.mjs";
 import {
   forgetUnfinished,
@@ -41,6 +42,9 @@ export function makeControl(state, env) {
           return Response.json(limits);
         case "POST /clock":
           setAhead((await request.json()).ahead_ms);
+          return Response.json({});
+        case "POST /itemize":
+          itemize(await request.json());
           return Response.json({});
         case "POST /messages":
           await env[url.searchParams.get("binding")].send(await request.json());

@@ -1,9 +1,16 @@
 // D1 as production runs it: the real local database, with its statements counted and production's limits kept.
 import { withFaults } from "./faults.mjs";
+import { realNow } from "./clock.mjs";
 import { breach, callOut, current, limits, refuse } from "./invocations.mjs";
 import { proxied } from "./proxied.mjs";
 
 const encoder = new TextEncoder();
+let itemizing = false;
+
+/** Keep, from now on, what each single statement took: texts are long, so records go without unless asked. */
+export function itemize(wanted) {
+  itemizing = wanted;
+}
 
 // Limits that local D1 keeps too: its refusal is a breach like those found here.
 const LOCAL_REFUSALS = [
@@ -74,15 +81,20 @@ async function send(statements, action, metas) {
   checkCount(counts.statements);
   statements.forEach(checkStatement);
   const texts = statements.map(({ statement }) => statement);
+  const begunMs = realNow();
   const answer = await callOut("D1", () => withFaults("d1", texts, "D1_ERROR", action)).catch(noteRefusal);
+  counts.spent_ms += realNow() - begunMs;
   if (!metas) {
     counts.unmeasured += statements.length;
     return answer;
   }
-  for (const { meta } of metas(answer)) {
-    counts.rows_read += meta.rows_read;
-    counts.rows_written += meta.rows_written;
-  }
+  metas(answer).forEach(({ meta: { rows_read, rows_written, duration } }, index) => {
+    counts.rows_read += rows_read;
+    counts.rows_written += rows_written;
+    if (itemizing) {
+      counts.each.push({ sql: texts[index], rows_read, rows_written, duration_ms: duration });
+    }
+  });
   return answer;
 }
 

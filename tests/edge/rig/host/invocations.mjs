@@ -39,7 +39,7 @@ function newRecord(about) {
     ended_ms: null,
     status: null,
     error: null,
-    d1: { statements: 0, round_trips: 0, rows_read: 0, rows_written: 0, unmeasured: 0 },
+    d1: { statements: 0, round_trips: 0, rows_read: 0, rows_written: 0, unmeasured: 0, spent_ms: 0, each: [] },
     ai: 0,
     vectorize: {},
     queue_sends: 0,
