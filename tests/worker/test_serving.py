@@ -12,9 +12,9 @@ from tests.edge.doubles.invocation import Invocation, invocation
 from tests.worker.world import TOKEN, World
 
 from shoal.api.mcp import mcp_face
-from shoal.api.rest import rest_face
+from shoal.api.rest import PUBLIC_PATHS, rest_face
 from shoal.schema.limits import BODY_MAX_BYTES
-from shoal.worker.serving import RETRY_AFTER_S, Bounded, Faces, Front
+from shoal.worker.serving import PUBLIC, RETRY_AFTER_S, Bounded, Faces, Front
 
 FACES = Faces(rest_face(version="0.1.0"), mcp_face(version="0.1.0"))
 BASE = "https://shoal.someone.workers.dev"
@@ -66,6 +66,10 @@ async def test_health_and_the_documents_are_for_everyone(ask: Asked):
     assert (await ask("GET", "/healthz")).json()["status"] == "ok"
     assert "/api/v1/memories" in (await ask("GET", "/openapi.json")).json()["paths"]
     assert (await ask("GET", "/docs")).status_code == 200
+
+
+def test_the_public_paths_are_rests():
+    assert PUBLIC == PUBLIC_PATHS
 
 
 @pytest.mark.parametrize("path", ["/api/v1/stats", "/openapi.json", "/docs", "/mcp", "/nowhere"])

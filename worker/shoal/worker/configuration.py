@@ -11,6 +11,9 @@ from shoal.schema.errors import InvalidTime, NotConfigured
 from shoal.schema.limits import TRASH_DAYS_DEFAULT
 from shoal.worker.models import EdgeModel, model_named
 
+Clock = Callable[[], int]
+"""Milliseconds since 1970."""
+
 TRASH_DAYS_MAX: Final = 3650
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _ORIGIN: Final = re.compile(r"\*|https?://[^\s/,?#]+")
@@ -110,7 +113,3 @@ def _time_zone(text: str) -> str:
 
 def _wrong(name: str, value: str, wanted: str) -> NotConfigured:
     return NotConfigured(f"The variable {name} is {value!a}.", f"Set it in wrangler.toml to {wanted}.")
-
-
-Clock = Callable[[], int]
-"""Milliseconds since 1970."""

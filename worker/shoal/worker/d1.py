@@ -15,6 +15,7 @@ from shoal.core.protocols import Row, SqlValue, Statement
 from shoal.core.statements import check
 from shoal.worker.bindings import Answer, D1Binding, D1Statement
 from shoal.worker.budget import Budget
+from shoal.worker.configuration import Clock
 from shoal.worker.d1_errors import Outcome, outcome_of, too_many_statements, translate
 
 WAITS_MS: Final = (40, 160, 640)
@@ -27,7 +28,7 @@ _T = TypeVar("_T")
 class D1Database:
     """Implements core's Database on a D1 binding. Good for one invocation, whose budget it keeps."""
 
-    def __init__(self, binding: D1Binding, clock: Callable[[], int], budget: Budget) -> None:
+    def __init__(self, binding: D1Binding, clock: Clock, budget: Budget) -> None:
         self._binding = binding
         self._clock = clock
         self._budget = budget

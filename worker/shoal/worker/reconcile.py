@@ -127,7 +127,7 @@ class _Reconciliation:
 
     async def confirm(self, info: IndexInfo) -> None:
         """Take what the index has applied as there."""
-        applied = (float(info.processed_ms - CLOCKS_APART_MS), info.processed_mutation)
+        applied = (info.processed_ms - CLOCKS_APART_MS, info.processed_mutation)
         await self._database.batch([Statement(_CONFIRM, applied)])
 
     async def audit(self) -> None:

@@ -3,13 +3,14 @@
 import asyncio
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from shoal.core.protocols import Calibration, ModelState, Phase, Role, Vector
 from shoal.schema.errors import ModelBusy, ModelError, ModelOverQuota, ModelUnavailable
 from shoal.worker.bindings import AiBinding
 from shoal.worker.budget import Budget
+from shoal.worker.configuration import Clock
 from shoal.worker.models import EdgeModel
 from shoal.worker.quotas import RESET, next_reset
 
@@ -32,7 +33,7 @@ _BUSY_TEXT: Final = re.compile(
 class WorkersAiEmbedder:
     """Implements core's Embedder on an AI binding. Good for one invocation, whose budget it keeps."""
 
-    def __init__(self, binding: AiBinding, model: EdgeModel, clock: Callable[[], int], budget: Budget) -> None:
+    def __init__(self, binding: AiBinding, model: EdgeModel, clock: Clock, budget: Budget) -> None:
         self._binding = binding
         self._model = model
         self._clock = clock
