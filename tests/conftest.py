@@ -75,5 +75,6 @@ class Budgets:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch the budgets in every run."""
+    """Watch the budgets in every run; let helpers and borrowed tests explain what fails in them as test modules do."""
+    pytest.register_assert_rewrite("tests.edge.agreement", "tests.edge.edge", "tests.api", "tests.outside")
     config.pluginmanager.register(Budgets(config))

@@ -30,6 +30,10 @@ DELETE_IDS: Final = 100
 """Ids that Vectorize deletes in one call."""
 TIMEOUT_S: Final = 60.0
 
+COFFEE: Final = "The coffee machine is in the kitchen on the third floor."
+ESPRESSO: Final = "where can I get an espresso"
+"""Means it, and has no word of it."""
+
 Rows = list[tuple[Any, ...]]
 
 
@@ -122,6 +126,10 @@ class Edge:
         """Return a search's whole answer."""
         return self.ask("POST", "/search", json={"query": query, **fields})
 
+    def meant(self, query: str = ESPRESSO, **fields: Any) -> list[str]:
+        """Return the ids of what a search finds by its meaning."""
+        return [row["id"] for row in self.find(query, **fields) if "meaning" in row["why"]]
+
     def get(self, memory_id: str, **fields: Any) -> dict[str, Any]:
         """Return a memory, whole."""
         return self.ask("GET", f"/memories/{memory_id}", params=fields)
@@ -148,13 +156,16 @@ class Edge:
         """Let calls of Vectorize or Workers AI fail: see FaultOrder. Once unless told otherwise; None is for ever."""
         self.standin.control(faults=[{"service": service, "kind": kind, **more}])
 
+    def settle(self) -> None:
+        """Let the queue run dry, and the index show what it has taken."""
+        self.rig.drain()
+        self.standin.control(settle=True)
+
     def catch_up(self) -> None:
-        """Let the queue run dry, reconcile once, when nothing can be on its way any more, and let that run dry."""
-        self.rig.drain()
-        self.standin.control(settle=True)
+        """Settle, reconcile once, when nothing can be on its way any more, and settle what that has found."""
+        self.settle()
         self.rig.cron(OFTEN, int((time.time() + NEXT_CRON_S) * 1000))
-        self.rig.drain()
-        self.standin.control(settle=True)
+        self.settle()
 
     def rows(self, sql: str, *params: Any) -> Rows:
         """Return rows of the database."""
