@@ -11,6 +11,9 @@ from hypothesis import settings
 settings.register_profile("shoal", deadline=None)
 settings.load_profile("shoal")
 
+# Helpers, and tests that one folder borrows from another, explain what fails in them as test modules do.
+pytest.register_assert_rewrite("tests.edge.agreement", "tests.edge.edge", "tests.api", "tests.outside")
+
 BUDGETS_S: Final = {
     "schema": 10,
     "core": 90,
@@ -75,6 +78,5 @@ class Budgets:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch the budgets in every run; let helpers and borrowed tests explain what fails in them as test modules do."""
-    pytest.register_assert_rewrite("tests.edge.agreement", "tests.edge.edge", "tests.api", "tests.outside")
+    """Watch the budgets in every run."""
     config.pluginmanager.register(Budgets(config))
