@@ -75,7 +75,7 @@ class Rig:
         self._on_log = on_log
         self._process: NodeProcess | None = None
         self._ready: Mapping[str, Any] = {}
-        self._client = httpx.Client(timeout=IDLE_S + 10)
+        self._client = httpx.Client(timeout=IDLE_S + 10, trust_env=False)
 
     def __enter__(self) -> Self:
         self.start()

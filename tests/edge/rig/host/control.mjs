@@ -9,6 +9,7 @@ import {
   forgive,
   lastRecordId,
   limits,
+  offTheRecord,
   recordsSince,
   unfinishedNames,
 } from "./invocations.mjs";
@@ -46,9 +47,11 @@ export function makeControl(state, env) {
         case "POST /itemize":
           itemize(await request.json());
           return Response.json({});
-        case "POST /messages":
-          await env[url.searchParams.get("binding")].send(await request.json());
+        case "POST /messages": {
+          const message = await request.json();
+          await offTheRecord(() => env[url.searchParams.get("binding")].send(message));
           return Response.json({});
+        }
         case "POST /faults":
           addFault(await request.json());
           return Response.json({});

@@ -27,7 +27,7 @@ const records = [];
 const unfinished = new Set();
 let lastId = 0;
 
-// Calls that belong to no invocation, as code at global scope would make them. There should be none.
+// Calls that belong to no invocation: there should be none, and each is a breach, because nothing could bound them.
 const stray = newRecord({ kind: "stray", name: "" });
 
 function newRecord(about) {
@@ -61,6 +61,11 @@ function newRecord(about) {
 /** The record of the invocation on whose behalf code runs now. */
 export function current() {
   return storage.getStore()?.record ?? stray;
+}
+
+/** Do something for the test that no invocation of the Worker is charged with. */
+export function offTheRecord(action) {
+  return storage.run({ record: newRecord({ kind: "rig", name: "" }), keep() {} }, action);
 }
 
 /** Let the current invocation last until the promise is settled. */
@@ -153,6 +158,9 @@ export function refuse(rule, detail, error) {
  */
 export async function callOut(what, action) {
   const record = current();
+  if (record === stray) {
+    breach("stray", `${what} is called on behalf of no invocation`);
+  }
   record.subrequests += 1;
   if (record.subrequests > limits.subrequests) {
     const error = new Error("Too many subrequests by single Worker invocation.");

@@ -1,7 +1,5 @@
 // Starts Pyodide at global scope, in the steps of the production runtime: files, interpreter, the runtime's own
 // helpers (which keep entropy out of global scope), search path, main module.
-import { env as workerEnv } from "cloudflare:workers";
-
 import bundle from "./bundle.bin";
 import { openTimers } from "./clock.mjs";
 import { glue } from "./glue.mjs";
