@@ -103,10 +103,6 @@ class NodeProcess:
         """Return the log for a person."""
         return "\n".join(f"[{line.source} {line.level}] {line.message}" for line in self.log())
 
-    def running(self) -> bool:
-        """Whether the process lives."""
-        return self._process.poll() is None
-
     def wait(self) -> int:
         """Wait for the end of the process and return its exit code."""
         return self._process.wait()

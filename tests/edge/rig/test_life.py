@@ -45,7 +45,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from pyodide.ffi import run_sync
-from workers import Response, WorkerEntrypoint
+from workers import Response, WorkerEntrypoint, env
 
 def refused(action):
     try:
@@ -57,6 +57,7 @@ told = {
     "entropy": refused(secrets.token_hex),
     "fetch": refused(lambda: run_sync(js.fetch("http://127.0.0.1:9"))),
     "timer": refused(lambda: run_sync(asyncio.sleep(0.1))),
+    "binding": refused(lambda: run_sync(env.DB.prepare("SELECT 1").first())),
 }
 schema = {"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}}
 
@@ -83,9 +84,12 @@ class Default(WorkerEntrypoint):
 def test_global_scope_is_refused_entropy_fetches_and_timers_but_loads_what_production_loads(tmp_path: Path):
     with sample(tmp_path, sources=worker(tmp_path, GLOBAL_SCOPE)) as rig, doing(rig) as do:
         told = do("")
+        breaches = {breach.rule for breach in rig.breaches()}
     assert "Randomness is not allowed while a Worker is starting" in told["entropy"]
     assert "Disallowed operation called within global scope" in told["fetch"]
     assert "Disallowed operation called within global scope" in told["timer"]
+    assert "Disallowed operation called within global scope" in told["binding"]
+    assert breaches == {"stray"}
     # The shims of packages that draw entropy when they load, as the real ones do.
     assert told["valid"] == [True, False]
     assert told["key"] == "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865"

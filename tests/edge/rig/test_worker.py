@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -177,6 +178,15 @@ async def test_twenty_requests_at_once_are_answered_and_told_apart(rig: Rig):
     assert [answer.json() for answer in answers] == [1] * 20
     waits = [invocation for invocation in rig.invocations(since) if invocation.name == "/wait"]
     assert [each.d1.statements for each in waits] == [1] * 20
+
+
+def test_a_test_can_wait_for_what_is_still_under_way(rig: Rig):
+    since = rig.mark()
+    with ThreadPoolExecutor(1) as others:
+        waiting = others.submit(httpx.post, f"{rig.url}/wait", json={"seconds": 0.3})
+        rig.wait_for(lambda seen: [each for each in seen if each.ended_ms is None], "a request that runs", since)
+        rig.wait_for(lambda seen: [each for each in seen if each.ended_ms is not None], "its end", since)
+        assert waiting.result().json() == 1
 
 
 def test_random_numbers_differ_from_request_to_request(do: Do):

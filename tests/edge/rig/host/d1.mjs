@@ -135,6 +135,5 @@ function checkStatement({ statement, params }) {
 }
 
 function byteLength(text) {
-  // UTF-16 units are 1 to 3 bytes of UTF-8 each; most texts are far from any limit.
-  return text.length * 3 <= limits.d1_sql_bytes ? text.length : encoder.encode(text).length;
+  return encoder.encode(text).length;
 }

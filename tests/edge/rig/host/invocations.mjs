@@ -10,7 +10,6 @@ export const limits = {
   d1_parameters: 100,
   d1_sql_bytes: 100_000,
   d1_value_bytes: 2_000_000,
-  like_pattern_bytes: 50,
   subrequests: 50,
   connections: 6,
   queue_message_bytes: 128_000,
