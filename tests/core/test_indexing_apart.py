@@ -8,6 +8,7 @@ from tests.core.rig import ALL, DAY, NOW, Embeddings, Rig, opened
 from shoal.core.caller import Caller, Scope
 from shoal.core.context import EDGE
 from shoal.core.indexing import ATTEMPTS_MAX, PROBE
+from shoal.core.pausing import pause, paused
 from shoal.core.protocols import Role, Vector
 from shoal.schema.errors import ModelBusy, ModelError, NotAllowed
 from shoal.schema.limits import PASSAGES_MAX
@@ -208,12 +209,42 @@ async def test_an_edit_while_a_memory_is_given_up_is_a_new_reason_to_try(edge: R
         await edge.memory.embed_pending(32)
 
     async def edited(texts: Sequence[str], role: Role) -> list[Vector]:
-        edge.rows("update record set want = want + 1 where id = unhex(?)", bad.id)
+        edge.rows("update record set want = abs(want) + 1 where id = unhex(?)", bad.id)
         return await Choosy.embed(edge.embedder, texts, role)
 
     edge.embedder.embed = edited
     await edge.memory.embed_pending(32)
     assert edge.value("select want from record where id = unhex(?)", bad.id) > 0
+
+
+async def test_a_slow_step_does_not_take_a_later_reason_for_its_own(edge: Rig):
+    """Another step finishes the memory, then something changes: to a plain counter that would look like no change."""
+    one = await edge.store("a fact")
+    other = await opened(connection=edge.connection, embedder=Choosy(), policy=EDGE)
+
+    async def slow(texts: Sequence[str], role: Role) -> list[Vector]:
+        await other.embed_all()
+        await other.update(one.id, type="bug")
+        return await Choosy.embed(edge.embedder, texts, role)
+
+    edge.embedder.embed = slow
+    await edge.memory.embed_pending(32)
+    assert await edge.memory.pending() == 1
+
+
+async def test_a_requeue_ends_a_pause(edge: Rig):
+    await pause(edge.database, "Workers AI", NOW + DAY)
+    assert await paused(edge.database, NOW) is not None
+    await edge.memory.requeue(ALL)
+    assert await paused(edge.database, NOW) is None
+
+
+async def test_an_outage_costs_two_calls_however_many_memories_wait(edge: Rig):
+    await edge.store_all([StoreItem(content=f"fact {n}") for n in range(9)])
+    edge.embedder.down = True
+    with pytest.raises(ModelError):
+        await edge.memory.embed_pending(32)
+    assert len(edge.embedder.calls) == 2
 
 
 async def test_a_memory_that_another_model_refuses_is_tried_again_too(edge: Rig):

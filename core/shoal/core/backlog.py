@@ -25,7 +25,7 @@ BACKLOG: Final = f"""
 (select json_object(
   'vectors', (select count(*) from (select 1 from record indexed by record_want where want > 0 limit {COUNT_MAX}))
     + (select count(*) from (select 1 from record where rid < {_meta("reembed")}
-      and class = 'memory' and init is not null and want = 0 limit {COUNT_MAX})),
+      and class = 'memory' and init is not null and want <= 0 limit {COUNT_MAX})),
   'words', exists (select 1 from record where rid < {_meta("refts")} and class = 'memory' and init is not null),
   'given_up', (select count(*) from (select 1 from unembedded where attempts >= {ATTEMPTS_MAX} limit {COUNT_MAX})),
   'dead_letters', {_meta("dead_letters")},

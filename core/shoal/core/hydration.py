@@ -21,7 +21,7 @@ def standing_of(passing: str) -> str:
     """Return the columns that Standing.read takes, of memories `r` joined by STATE_OF; `passing` is their filter."""
     return (
         f"case when r.state <> {State.HIDDEN} then v.mark end as mark,"
-        " r.want = 0 and r.rid >= coalesce((select v from meta where k = 'reembed'), 0) as settled,"
+        " r.want <= 0 and r.rid >= coalesce((select v from meta where k = 'reembed'), 0) as settled,"
         f" ({passing}) as passes"
     )
 

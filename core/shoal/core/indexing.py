@@ -1,8 +1,9 @@
 """From wanted vectors to vectors, in bounded steps that may stop anywhere and be done twice.
 
-`record.want` counts the reasons to make a memory's vectors; it falls to 0 only if no reason came meanwhile. After a
-change of model every memory is made anew from the newest to the oldest: meta 'reembed' is the rid below which that
-is still to do, meta 'model' the fingerprint that it is done for.
+`record.want` counts the reasons that there ever were to make a memory's vectors, and stands below 0 once they are
+made: a step turns it only if no reason came meanwhile, and no count comes twice for a slow step to take for its own.
+After a change of model every memory is made anew from the newest to the oldest: meta 'reembed' is the rid below which
+that is still to do, meta 'model' the fingerprint that it is done for.
 
 A memory that the model refuses while it takes others is tried ATTEMPTS_MAX times and then given up, until somebody
 has them tried again; a model that takes nothing is an outage, for which no memory is to blame.
@@ -48,10 +49,10 @@ _NAMED: Final = f"""select {_COLUMNS} from record r where r.want > 0 and r.rid i
 _PURGED: Final = f"select {_COLUMNS} from record r indexed by record_want where r.want > 0 and r.init is null limit ?1"
 _REEMBED: Final = (
     f"select {_COLUMNS} from record r where r.rid < (select v from meta where k = 'reembed')"
-    " and r.class = 'memory' and r.init is not null and r.want = 0 order by r.rid desc limit ?1"
+    " and r.class = 'memory' and r.init is not null and r.want <= 0 order by r.rid desc limit ?1"
 )
 _DONE: Final = """
-update record set want = 0
+update record set want = -want
 where rid in (select value->>0 from json_each(?1))
   and want = (select j.value->>1 from json_each(?1) j where j.value->>0 = record.rid)
 """
@@ -64,9 +65,11 @@ _GIVE_UP: Final = f"""{_DONE}
   and exists (select 1 from unembedded u where u.rid = record.rid and u.attempts >= {ATTEMPTS_MAX})
 """
 _TRY_AGAIN: Final = (
-    "update record set want = want + 1 where want = 0 and rid in (select rid from unembedded)",
+    "update record set want = abs(want) + 1 where want <= 0 and rid in (select rid from unembedded)",
     "delete from unembedded",
     "update meta set v = 0 where k = 'dead_letters' and v > 0",
+    # Whoever asks may have bought a larger quota; a service that still refuses is left alone again.
+    "delete from meta where k = 'paused'",
 )
 WAITING_MAX: Final = 500
 """Memories that wait for a vector which one call names: no more than a message of the queue takes."""
@@ -84,7 +87,7 @@ class _Made:
     taken: list[Row] = field(default_factory=list[Row])
     refused: list[Row] = field(default_factory=list[Row])
     error: ModelError | None = None
-    """Why the last one was refused."""
+    """Why the model refused some."""
 
 
 class Indexer:
@@ -214,8 +217,6 @@ class Indexer:
         if there and self._context.embedder is not None:
             try:
                 await self._embed(self._context.embedder, there, made)
-                if made.error is not None and len(made.refused) == len(there):
-                    await _require_well(self._context.embedder, made.error)
             except ModelError:
                 # What has left the index needs no model.
                 await self._finish(_Made(taken=gone))
@@ -225,16 +226,21 @@ class Indexer:
         return made
 
     async def _embed(self, embedder: Embedder, rows: Sequence[Row], made: _Made) -> None:
-        """Embed the rows together; where the model refuses, halve by halve, so that those it takes are made."""
+        """Embed the rows together; where the model refuses, halve by halve, so that those it takes are made.
+
+        Raises ModelError when it takes nothing at all.
+        """
         keyed = [(row, key, text) for row in rows for key, text in _passages(row)]
         try:
             vectors = await embedder.embed([text for _, _, text in keyed], Role.PASSAGE)
         except (ModelBusy, ModelOverQuota, ModelUnavailable):
             raise
         except ModelError as error:
+            if made.error is None:
+                await _require_well(embedder, error)
+                made.error = error
             if len(rows) == 1:
                 made.refused += rows
-                made.error = error
                 return
             middle = len(rows) // 2
             await self._embed(embedder, rows[:middle], made)
@@ -268,7 +274,7 @@ class Indexer:
             batch.append(Statement(_TAKEN, taken))
             if reembedded_to is None:
                 batch.append(Statement(_DONE, taken))
-        if made.error is not None:
+        if made.refused and made.error is not None:
             refused = _with_wants(made.refused)
             batch.append(Statement(_REFUSED, (refused, made.error.code, self._context.clock())))
             if reembedded_to is None:

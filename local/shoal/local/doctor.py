@@ -46,7 +46,7 @@ _COUNTS: Final = {
 _VECTOR_COUNTS: Final = {
     "wanting_a_vector": "select count(*) from record where want > 0",
     "without_vector": f"""select count(*) from record r where r.class = 'memory' and r.init is not null
-      and r.state in (1, 2) and r.want = 0 and not exists (
+      and r.state in (1, 2) and r.want <= 0 and not exists (
         select 1 from vector v where v.key between r.rid * {PASSAGES_MAX}
           and r.rid * {PASSAGES_MAX} + {PASSAGES_MAX - 1}
           and v.model = (select id from vector_model where fingerprint = ?1))""",

@@ -98,7 +98,7 @@ where j.value->>3 is not null
 on conflict (id, space) do update set
   rank = excluded.rank, hlc = excluded.hlc, seq = excluded.seq, dirty = excluded.dirty, init = excluded.init,
   class = coalesce(excluded.class, class), state = 1,
-  want = want + coalesce(coalesce(excluded.class, class) = 'memory', 0),
+  want = case when coalesce(excluded.class, class) = 'memory' then abs(want) + 1 else want end,
   type = excluded.type, occurred_at = excluded.occurred_at, created_at = excluded.created_at,
   conversation_id = excluded.conversation_id, position = excluded.position, src = excluded.src, dst = excluded.dst
 where (excluded.rank, excluded.hlc) > (record.rank, record.hlc)
@@ -181,8 +181,9 @@ MODEL: Final = _model("")
 Recall counts (`n:<device>`, `last:<device>`) don't make a memory updated.
 """
 MODEL_WANTING: Final = _model(
-    """, want = want + (class = 'memory'
-  and (record.state, record.type, record.occurred_at) is not (x.state, x.type, x.occurred_at))"""
+    """, want = case when class = 'memory'
+    and (record.state, record.type, record.occurred_at) is not (x.state, x.type, x.occurred_at)
+    then abs(want) + 1 else want end"""
 )
 """The same where the vector index lies apart from the database and filters by what it was told."""
 
@@ -247,38 +248,38 @@ NEXT_TURN: Final = (
 )
 """From a turn `m` to the turn `n` after it."""
 WANT_NEXT_TURN: Final = f"""
-update record set want = want + 1 where rid in (
+update record set want = abs(want) + 1 where rid in (
   select n.rid from {_TOUCHED} t cross join record m on m.rid = t.rid {NEXT_TURN})
 """
 """A turn's vector is made of the previous turn and the turn: when one comes or goes, the next is made anew."""
 
 WANT_AFTER_PURGED: Final = f"""
-update record set want = want + 1 where rid in (
+update record set want = abs(want) + 1 where rid in (
   select n.rid from json_each(?1) j cross join record m on {_RECORD_OF_CELL} {NEXT_TURN}
   where j.value->>2 = 'init' and j.value->>5 is null)
 """
 """The same for turns that this batch purges; goes first, as nothing tells their place afterwards."""
 
 WANT_ANEW: Final = """
-update record set want = want + 1 where want = 0 and class = 'memory' and rid in (select value from json_each(?1))
+update record set want = abs(want) + 1 where want <= 0 and class = 'memory' and rid in (select value from json_each(?1))
 """
 """?1 = [rid, ...]: memories whose vectors an index apart has lost or has wrong."""
 
 WANT_LIVING: Final = """
-update record set want = want + 1
+update record set want = abs(want) + 1
 where class = 'memory' and state in (1, 2) and rid in (select value from json_each(?1))
 """
 """?1 = [rid, ...]: memories whose vectors are removed because they went away, if they have come back meanwhile."""
 _SAME_VERSION: Final = "x.rid = j.value->>0 and x.mark = j.value->>1"
 WANT_SWEPT: Final = f"""
-update record set want = want + 1 where class = 'memory' and rid in (
+update record set want = abs(want) + 1 where class = 'memory' and rid in (
   select j.value->>0 from json_each(?1) j
   where not exists (select 1 from vector_gone x where {_SAME_VERSION})
     and not exists (select 1 from vector_state x where {_SAME_VERSION}))
 """
 """?1 = [[rid, mark, passages], ...]: versions just given to an index apart, which somebody has swept out meanwhile."""
 WANT_DROPPED: Final = f"""
-update record set want = want + 1 where class = 'memory' and rid in (
+update record set want = abs(want) + 1 where class = 'memory' and rid in (
   select j.value->>0 from json_each(?1) j where exists (select 1 from vector_state x where {_SAME_VERSION}))
 """
 """?1 = [[rid, mark, passages], ...]: versions just swept out, which somebody has made the present one meanwhile."""

@@ -43,7 +43,7 @@ where mutation is not null
 """
 _COLUMNS: Final = """
   r.rid, lower(hex(r.id)) as id, r.space, r.type, r.occurred_at, r.state,
-  r.want = 0 and r.rid >= coalesce((select v from meta where k = 'reembed'), 0) as settled,
+  r.want <= 0 and r.rid >= coalesce((select v from meta where k = 'reembed'), 0) as settled,
   s.mark, s.passages, s.model, s.mutation is not null and s.made_at > ?1 as fresh,
   exists (select 1 from unembedded u where u.rid = r.rid) as refused
 """

@@ -33,7 +33,7 @@ create table if not exists record (
 create unique index if not exists record_id on record (id, space);
 create index if not exists record_seq on record (seq);
 create index if not exists record_dirty on record (rid) where dirty = 1;
--- `want` counts the reasons to make a vector; it is cleared only if it hasn't grown meanwhile.
+-- `want` counts the reasons to make a vector, and stands below 0 once it is made (core's indexing.py).
 create index if not exists record_want on record (rid) where want > 0;
 create index if not exists record_occurred on record (space, occurred_at) where class = 'memory';
 create index if not exists record_updated on record (space, updated_at) where class = 'memory';
