@@ -8,13 +8,14 @@ import pytest
 from tests.worker.tools import NODE_MODULES, ROOT, made
 
 from shoal.schema.limits import TRASH_DAYS_DEFAULT
+from shoal.worker.configuration import Variables
 
 CONFIG: dict[str, Any] = tomllib.loads((ROOT / "wrangler.toml").read_text(encoding="utf-8"))
 PAGE = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
 BINDINGS = {"DB", "VECTORIZE", "AI", "QUEUE", "BLOBS", "LIMIT"}
 """What the code of worker/ asks of its `env`, besides variables and secrets."""
-VARIABLES = {"MODEL", "ALLOWED_ORIGINS", "PRELOAD", "TRASH_DAYS"}
 SECRETS = {"TOKEN_SHA256"}
+VARIABLES = {*Variables._fields, "PRELOAD"} - SECRETS
 METADATA_INDEXES = {"space": "string", "kind": "string", "type": "string", "occurred_at": "number", "state": "number"}
 """What Vectorize must index before the first vector: the fields that searches filter by."""
 PYTHON_314_SINCE = date(2026, 9, 8)
