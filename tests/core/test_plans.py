@@ -3,6 +3,8 @@
 import asyncio
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import apsw
@@ -271,6 +273,36 @@ async def steps_of(memories: int) -> dict[str, int]:
         await act
     rig.connection.trace_v2(0, None)
     return spent
+
+
+@contextmanager
+def counting(rig: Rig) -> Iterator[Counter[str]]:
+    """Count the virtual machine's steps of each statement."""
+    spent: Counter[str] = Counter()
+
+    def count(event: dict[str, Any]) -> None:
+        spent[event["sql"]] += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+    rig.connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, count)
+    yield spent
+    rig.connection.trace_v2(0, None)
+
+
+async def steps_of_indexing(memories: int) -> tuple[int, int]:
+    """Return the steps of looking whether the model is another one, and of noting so many memories as done."""
+    rig = await opened(embedder=Embeddings())
+    await rig.store_all([StoreItem(content=f"memory {n}") for n in range(memories)])
+    with counting(rig) as beginning:
+        await rig.memory.indexer.begin()
+    with counting(rig) as working:
+        assert await rig.memory.indexer.wanted(memories) == memories
+    return beginning.total(), sum(steps for text, steps in working.items() if "set want = -want" in text)
+
+
+async def test_indexing_costs_a_memory_the_same_in_ten_times_as_many():
+    (begin_few, done_few), (begin_many, done_many) = await steps_of_indexing(30), await steps_of_indexing(300)
+    assert begin_many == begin_few
+    assert done_many <= 12 * done_few
 
 
 async def test_writing_and_listing_cost_the_same_in_ten_times_as_many_memories():

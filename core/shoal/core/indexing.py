@@ -52,9 +52,8 @@ _REEMBED: Final = (
     " and r.class = 'memory' and r.init is not null and r.want <= 0 order by r.rid desc limit ?1"
 )
 _DONE: Final = """
-update record set want = -want
-where rid in (select value->>0 from json_each(?1))
-  and want = (select j.value->>1 from json_each(?1) j where j.value->>0 = record.rid)
+update record set want = -want from json_each(?1) j
+where record.rid = j.value->>0 and record.want = j.value->>1
 """
 _TAKEN: Final = "delete from unembedded where rid in (select value->>0 from json_each(?1))"
 _REFUSED: Final = """
@@ -111,7 +110,9 @@ class Indexer:
         await self._context.database.batch(
             [
                 Statement(
-                    "insert into meta (k, v) select 'reembed', r.last + 1 from (select max(rid) as last from record) r"
+                    # max(rid) in a query of its own: beside conditions SQLite reads every row for it.
+                    "insert into meta (k, v) select 'reembed', r.last + 1"
+                    " from (select (select max(rid) from record) as last) r"
                     " where (select v from meta where k = 'model') <> ?1 and r.last is not null"
                     " on conflict (k) do update set v = excluded.v",
                     (embedder.fingerprint,),
