@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from shoal.core import calibrating, rewording
+from shoal.schema.errors import StorageError
 from shoal.schema.limits import BATCH_MAX
 from shoal.worker.edge import Edge
 from shoal.worker.indexing import STEP_CALLS, STEP_MEMORIES, STEP_STATEMENTS, awake, index, kept_going
@@ -25,7 +26,11 @@ Part = Callable[[], Awaitable[object]]
 
 async def upkeep(cron: str, due_ms: int, edge: Edge) -> None:
     """Do what a cron trigger is for. `due_ms` is the time that it was due at, milliseconds since 1970."""
-    working = await awake(edge)
+    try:
+        working = await awake(edge)
+    except StorageError as error:
+        log.warning("upkeep: %s %s", error.code, error)
+        return
     if working is None:
         log.info("the database rests")
         return
