@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 import apsw
 import httpx
+from tests.edge.doubles.ai import AiEngine
 from tests.edge.doubles.standin import Standin
 from tests.edge.rig.records import Invocation
 from tests.edge.rig.rig import Rig
@@ -186,6 +187,16 @@ class Edge:
         """Return the ids of all vectors that the index shows, sorted."""
         assert self.standin.server is not None
         return self.standin.server.vectorize.ids()
+
+    @contextmanager
+    def hashed(self) -> Iterator[None]:
+        """Let Workers AI hash words instead of understanding them, for texts so many that nobody would wait."""
+        assert self.standin.server is not None
+        real, self.standin.server.ai = self.standin.server.ai, AiEngine.hashed()
+        try:
+            yield
+        finally:
+            self.standin.server.ai = real
 
     def cost(self, call: Callable[[], object]) -> Invocation:
         """Make one request and return what it cost, with what it left to do after its answer."""
