@@ -69,6 +69,14 @@ def test_a_store_and_a_search_among_ten_thousand_memories(large: Edge):
         assert cheap(run), fields
 
 
+def test_what_a_store_reads_grows_with_what_it_brings_and_no_faster(edge: Edge):
+    for count in (0, 8, 64):
+        names = [f"n{number}" for number in range(count)]
+        fields = {"tags": names, "entities": names, "metadata": dict.fromkeys(names, 1)}
+        run = edge.cost(partial(edge.store, f"text {count}", **fields))
+        assert run.d1.rows_read <= 60 + 20 * 3 * count, count
+
+
 FINDS: list[dict[str, object]] = [
     {},
     {"n_results": 50},

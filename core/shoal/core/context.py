@@ -38,7 +38,8 @@ class Policy:
     page_cells: int
     """Cells written in one batch, and"""
     page_bytes: int
-    """their bytes as JSON: whichever is reached first. At the edge batches are few, since their statements count."""
+    """their bytes as JSON: whichever is reached first. At the edge batches are few, since their statements count: even
+    the largest body, of 500 memories with all the tags that they may have, fits into what one request may run."""
 
 
 LAPTOP: Final = Policy(
@@ -62,8 +63,8 @@ EDGE: Final = Policy(
     query_vectors=1,
     index_step_chars=128 * 1024,
     erases_at_once=False,
-    page_cells=4_000,
-    page_bytes=900 * 1024,
+    page_cells=30_000,
+    page_bytes=1_900_000,
 )
 
 

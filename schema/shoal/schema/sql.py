@@ -149,6 +149,7 @@ delete from content_fts where rowid in (
 """The words of what this batch purges or writes anew."""
 
 
+# `limit -1`: drawn into the outer query, `life` would be found anew, from all of a record's cells, for each of them.
 def _model(more: str) -> str:
     return f"""
 update record set (life, state, type, occurred_at, updated_at) = (x.life, x.state, x.type, x.occurred_at, x.updated_at)
@@ -167,7 +168,7 @@ from (
   from (
     select r.rid, r.rank, r.hlc, r.init,
       max(r.rank, coalesce((select max(rank) from cell where rid = r.rid), 0)) as life
-    from {_TOUCHED} t cross join record r on r.rid = t.rid) m
+    from {_TOUCHED} t cross join record r on r.rid = t.rid limit -1) m
     left join cell c on c.rid = m.rid and c.rank = m.life
   group by m.rid) x
 where x.rid = record.rid and (record.life, record.state, record.type, record.occurred_at, record.updated_at)
