@@ -23,24 +23,33 @@ from rich.table import Table
 SHOAL: Final = str(Path(sys.executable).with_name("shoal"))
 HEALTHY_WITHIN_S: Final = 30.0
 STOPPED_WITHIN_S: Final = 20.0
+PRINTED_COLUMNS: Final = 140
+"""Of a table that goes into a file."""
 _POLL_S: Final = 0.01
 
 
 class Client:
-    """HTTP to the daemon over one connection that stays open; bare, so that the server is what is timed."""
+    """HTTP to a server of ours over one connection that stays open; bare, so that the server is what is timed."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, token: str | None = None) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Return the answer's JSON. Raises RuntimeError for a status of 400 or more."""
         payload = None if body is None else json.dumps(body, ensure_ascii=False).encode()
-        self._connection.request(method, path, payload, {"Content-Type": "application/json"})
+        self._connection.request(method, path, payload, self._headers)
         response = self._connection.getresponse()
         text = response.read()
         if response.status >= http.client.BAD_REQUEST:
             raise RuntimeError(f"{method} {path}: {response.status} {text[:500]!r}")
         return json.loads(text)
+
+    def rest(self) -> None:
+        """Close the connection; the next call opens another. Servers close one that is idle for some seconds."""
+        self._connection.close()
 
 
 class Daemon:
@@ -145,6 +154,8 @@ def machine() -> str:
 def report(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table under the machine's name."""
     console = Console()
+    if not console.is_terminal:
+        console.width = PRINTED_COLUMNS
     table = Table(*columns, title=title)
     for row in rows:
         table.add_row(*(f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row))

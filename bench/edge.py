@@ -1,0 +1,302 @@
+"""What the edge takes: time by operation, calls of Cloudflare's services, bytes, memory and the CPU of its start.
+
+    python -m bench.edge --json OUT
+
+The real Worker runs in the rig of tests/edge, with 10,000 memories that were stored over REST and embedded through the
+queue. One client, warm, one request at a time. Times are taken outside, less what was spent waiting for the stand-ins
+of Vectorize and Workers AI, which are not Cloudflare's; D1, Queues and the rate limit are workerd's own. Needs Linux,
+to read the CPU time of a process.
+"""
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.progress import track
+from tests.edge.rig.records import Invocation
+
+from bench.corpus import Note, notes
+from bench.edge_operations import BATCH, Call, Clientele, Operation, body_of
+from bench.edge_worker import EdgeWorker, uploaded
+from bench.harness import machine, percentiles, report, write_json
+
+MEMORIES: Final = 10_000
+OFTEN: Final = 200
+"""Timed calls of an operation with a target, and"""
+SELDOM: Final = 20
+"""of the others."""
+WARM_UP: Final = 200
+"""Requests of all kinds before the first is timed: V8 compiles WebAssembly anew, and better, while it runs."""
+ROUND: Final = 20
+"""Calls between which the queue's batches, which run in this isolate and in another one in production, have no turn."""
+PLANT_BATCH: Final = 500
+PLANTED_AT_ONCE: Final = 1_000
+"""Memories stored before the queue is let run dry."""
+MIXED: Final = 1_000
+STARTS: Final = 5
+"""Starts of each kind, of which the median counts."""
+CRONS: Final = {"cron_5_minutes": "*/5 * * * *", "cron_hourly": "7 * * * *"}
+QUEUE: Final = "shoal-index"
+MB: Final = 2**20
+
+TARGETS: Final = (
+    ("p50_ms.health", 5),
+    ("p50_ms.store", 40),
+    ("p50_ms.find", 60),
+    ("p50_ms.mcp_call", 70),
+    ("calls.find.ai", 1),
+    ("calls.find.vectorize", 1),
+    ("calls.find.d1", 3),
+    ("calls.store.d1", 1),
+    ("calls.store.queue", 1),
+    ("rows_read_by_store", 200),
+    ("most_statements", 50),
+    ("breaches", 0),
+    ("global_cpu_s", 1),
+    ("wasm_mb_after_1000", 100),
+    ("wasm_mb_grown", 0),
+    ("bundle_bytes", 1_000_000),
+    ("vendored_bytes", 20_000_000),
+)
+"""Figures, by their place in the JSON, and the most that each may be. `most_statements` counts those of an invocation,
+`breaches` whatever production would have refused."""
+
+console: Final = Console(stderr=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One request."""
+
+    took_s: float
+    """As the client saw it, less what its invocation waited for stand-ins."""
+    invocation: Invocation
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The requests of an operation, and the CPU seconds of workerd a request, D1 included."""
+
+    samples: Sequence[Sample]
+    cpu_s: float
+
+    def figures(self) -> dict[str, Any]:
+        """Return times in milliseconds, CPU and D1 as means, and the most calls and rows that a request took."""
+        invocations = [sample.invocation for sample in self.samples]
+        return {
+            **percentiles([sample.took_s for sample in self.samples]),
+            "standin_ms": statistics.median(one.standin_ms for one in invocations),
+            "d1_ms": round(statistics.fmean(one.d1.spent_ms for one in invocations), 1),
+            "cpu_ms": round(self.cpu_s * 1000, 1),
+            "n": len(invocations),
+            **costs(invocations),
+        }
+
+
+def costs(invocations: Sequence[Invocation]) -> dict[str, float]:
+    """Return the most that one of the invocations cost, calls by service, statements and rows, and the rows' means."""
+    return {
+        "d1": max(one.d1.round_trips for one in invocations),
+        "statements": max(one.d1.statements for one in invocations),
+        "rows_read": max(one.d1.rows_read for one in invocations),
+        "rows_written": max(one.d1.rows_written for one in invocations),
+        "ai": max(one.ai for one in invocations),
+        "vectorize": max(sum(one.vectorize.values()) for one in invocations),
+        "queue": max(one.queue_sends for one in invocations),
+        "mean_rows_read": round(statistics.fmean(one.d1.rows_read for one in invocations), 1),
+        "mean_rows_written": round(statistics.fmean(one.d1.rows_written for one in invocations), 1),
+    }
+
+
+def plant(worker: EdgeWorker, count: int, given: Sequence[Note]) -> dict[str, Note]:
+    """Store notes and let them be embedded; return them by id. Both crons have run once, as soon after a deployment."""
+    for cron in CRONS.values():
+        worker.rig.cron(cron)
+    planted: dict[str, Note] = {}
+    for start in track(range(0, count, PLANT_BATCH), description=f"storing {count}", console=console):
+        page = given[start : min(start + PLANT_BATCH, count)]
+        answer = worker.client.call("POST", "/api/v1/memories", {"items": [body_of(note) for note in page]})
+        planted.update((one["id"], note) for one, note in zip(answer["results"], page, strict=True))
+        if (start + PLANT_BATCH) % PLANTED_AT_ONCE == 0:
+            worker.settle()
+    worker.settle()
+    return planted
+
+
+def timed(worker: EdgeWorker, operation: Operation) -> Measured:
+    """Make the calls of an operation."""
+    samples: list[Sample] = []
+    cpu_s = 0.0
+    for start in range(0, len(operation.calls), ROUND):
+        done, spent_s = _round(worker, operation.calls[start : start + ROUND])
+        samples += done
+        cpu_s += spent_s
+        worker.settle()
+    return Measured(samples, cpu_s / len(samples))
+
+
+def _round(worker: EdgeWorker, calls: Sequence[Call]) -> tuple[list[Sample], float]:
+    since = worker.rig.mark()
+    before_s = worker.cpu_s()
+    took_s: list[float] = []
+    for call in calls:
+        began = time.perf_counter()
+        call()
+        took_s.append(time.perf_counter() - began)
+    spent_s = worker.cpu_s() - before_s
+    requests = [one for one in worker.rig.invocations(since) if one.kind == "fetch"]
+    pairs = zip(took_s, requests, strict=True)
+    return [Sample(took - request.standin_ms / 1000, request) for took, request in pairs], spent_s
+
+
+def behind(worker: EdgeWorker, clientele: Clientele) -> dict[str, dict[str, float]]:
+    """Return what goes on behind requests: the queue's batch of one memory and of many, and the crons.
+
+    The first cron of five minutes finds all that was planted not yet confirmed, the second nothing to do.
+    """
+    figures: dict[str, dict[str, float]] = {}
+    for name, call in {"queue_1": clientele.store(), "queue_100": clientele.store_all(BATCH)}.items():
+        done = worker.invocations(call)
+        figures[name] = costs([one for one in done if one.kind == "queue" and one.name == QUEUE])
+    crons = {"cron_confirming": CRONS["cron_5_minutes"], **CRONS}
+    for name, cron in crons.items():
+        done = worker.invocations(lambda cron=cron: worker.rig.cron(cron))
+        figures[name] = costs([one for one in done if one.kind == "scheduled"])
+    return figures
+
+
+def warm_up(worker: EdgeWorker, clientele: Clientele) -> float:
+    """Make WARM_UP requests; return the milliseconds of the first over MCP, for which most isolates import the SDK."""
+    first = timed(worker, Operation("first", [clientele.mcp("tools/list")]))
+    for start in range(0, WARM_UP, ROUND):
+        for call in clientele.mixed(min(ROUND, WARM_UP - start)):
+            call()
+        worker.settle()
+    return round(first.samples[0].took_s * 1000)
+
+
+def itemized(worker: EdgeWorker, clientele: Clientele) -> dict[str, list[dict[str, Any]]]:
+    """Return what each statement of a store and of a search reads, writes and takes."""
+    worker.rig.itemize(True)
+    figures: dict[str, list[dict[str, Any]]] = {}
+    for name, call in {"store": clientele.store(), "find": clientele.find()}.items():
+        (request,) = [one for one in worker.invocations(call) if one.kind == "fetch"]
+        figures[name] = [{**one.model_dump(), "sql": " ".join(one.sql.split())} for one in request.d1.each]
+    worker.rig.itemize(False)
+    return figures
+
+
+def mixed(worker: EdgeWorker, clientele: Clientele) -> dict[str, float]:
+    """Make MIXED requests of all kinds; return the Wasm memory in MB after them, and by how much the last half grew."""
+    sizes: list[float] = []
+    for number, call in enumerate(track(clientele.mixed(MIXED), "mixed requests", MIXED, console=console), 1):
+        call()
+        if number % (MIXED // 2) == 0:
+            worker.settle()
+            sizes.append(worker.rig.wasm_bytes() / MB)
+    half, whole = sizes
+    return {"wasm_mb_after_1000": whole, "wasm_mb_grown": whole - half}
+
+
+def start_figures() -> dict[str, Any]:
+    """Return CPU seconds and seconds until ready: medians for an empty Worker, ours, and ours by what it preloads."""
+    kinds: dict[str, dict[str, Any]] = {
+        "empty": {"empty": True},
+        "ours": {},
+        "core": {"preload": "core"},
+        "all": {"preload": "all"},
+    }
+    cpu_s: dict[str, list[float]] = {kind: [] for kind in kinds}
+    ready_s: list[float] = []
+    for _ in track(range(STARTS), description="starts", console=console):
+        # In turns, so that a busy minute of the machine touches all kinds alike.
+        for kind, options in kinds.items():
+            with EdgeWorker(**options) as worker:
+                cpu_s[kind].append(worker.rig.cpu_seconds())
+                if kind == "ours":
+                    ready_s.append(worker.ready_s)
+    median_s = {kind: statistics.median(values) for kind, values in cpu_s.items()}
+    above = {kind: round(value - median_s["empty"], 2) for kind, value in median_s.items() if kind != "empty"}
+    return {
+        "global_cpu_s": above["ours"],
+        "global_cpu_s_by_preload": {"core": above["core"], "rest": above["ours"], "all": above["all"]},
+        "empty_cpu_s": median_s["empty"],
+        "ready_s": round(statistics.median(ready_s), 2),
+    }
+
+
+def measure(memories: int) -> dict[str, Any]:
+    """Return all figures."""
+    spare = OFTEN + SELDOM * ROUND + MIXED + WARM_UP
+    corpus = list(notes(memories + spare))
+    with EdgeWorker() as worker:
+        wasm_mb_at_start = worker.rig.wasm_bytes() / MB
+        planted = plant(worker, memories, corpus)
+        clientele = Clientele(worker.client, planted, iter(corpus[memories:]))
+        first_mcp_ms = warm_up(worker, clientele)
+        operations = {
+            operation.name: timed(worker, operation).figures()
+            for operation in track(clientele.operations(OFTEN, SELDOM), "operations", Clientele.KINDS, console=console)
+        }
+        operations |= behind(worker, clientele)
+        statements = itemized(worker, clientele)
+        wasm = mixed(worker, clientele)
+        breaches = worker.rig.breaches()
+        own_bytes = worker.own_bytes
+    calls = {
+        name: {service: figures[service] for service in ("d1", "ai", "vectorize", "queue")}
+        for name, figures in operations.items()
+    }
+    return {
+        "memories": memories,
+        "first_mcp_ms": first_mcp_ms,
+        "p50_ms": {name: figures["p50_ms"] for name, figures in operations.items() if "p50_ms" in figures},
+        "calls": calls,
+        "rows_read_by_store": operations["store"]["rows_read"],
+        "most_statements": max(figures["statements"] for figures in operations.values()),
+        "breaches": len(breaches),
+        "broken": [f"{breach.rule}: {breach.detail}" for breach in breaches],
+        "wasm_mb_at_start": wasm_mb_at_start,
+        **wasm,
+        "bundle_bytes": own_bytes,
+        "vendored_bytes": uploaded(),
+        "operations": operations,
+        "statements": statements,
+    }
+
+
+def looked_up(figures: dict[str, Any], place: str) -> Any:
+    """Return the figure at a place such as `calls.find.d1`."""
+    found: Any = figures
+    for name in place.split("."):
+        found = found[name]
+    return found
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Print the figures with a target beside it, then what each operation costs."""
+    rows = [[place, looked_up(figures, place), most] for place, most in TARGETS]
+    marked = [[*row, "met" if row[1] <= row[2] else "MISSED"] for row in rows]
+    report(figures["machine"], ["figure", "is", "at most", ""], marked)
+    names = ["p50_ms", "p95_ms", "cpu_ms", "d1_ms", "d1", "statements", "rows_read", "rows_written", "ai", "vectorize"]
+    rows = [[kind, *(one.get(name, "") for name in names)] for kind, one in figures["operations"].items()]
+    report("by operation: times in ms without stand-ins; calls and rows at most", ["operation", *names], rows)
+
+
+@click.command(help=__doc__)
+@click.option("--memories", default=MEMORIES, show_default=True, help="How many lie there already.")
+@click.option("--json", "out", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the figures.")
+def main(memories: int, out: Path | None) -> None:
+    """Run the benchmark."""
+    figures = {"machine": machine(), **start_figures(), **measure(memories)}
+    show(figures)
+    write_json(out, figures)
+
+
+if __name__ == "__main__":
+    main()
