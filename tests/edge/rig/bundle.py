@@ -7,11 +7,12 @@ each file, once: what it made is kept by the content and the path of the source.
 import hashlib
 import io
 import json
+import re
 import struct
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,22 +32,34 @@ Files = dict[str, bytes]
 """Contents by absolute path in Pyodide's file system."""
 
 
-def tree(folder: Path, mounted_at: str, *, without: frozenset[str] = frozenset()) -> Files:
-    """Return a folder's files under the path where Pyodide will find them, compiled ones and `without` left out."""
+def tree(folder: Path, mounted_at: str, *, without: Sequence[str] = ()) -> Files:
+    """Return a folder's files under the path where Pyodide will find them, without compiled ones and those excluded.
+
+    `without` are patterns as in wrangler.toml: `**` stands for any folders, `*` for anything in a name.
+    """
+    excluded = re.compile("|".join(map(pattern, without)) or "(?!)")
+    files = ((path, path.relative_to(folder).as_posix()) for path in sorted(folder.rglob("*")) if path.is_file())
     return {
-        f"{mounted_at}/{path.relative_to(folder).as_posix()}": path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts and path.relative_to(folder).parts[0] not in without
+        f"{mounted_at}/{name}": path.read_bytes()
+        for path, name in files
+        if "__pycache__" not in path.parts and not excluded.fullmatch(name)
     }
 
 
-def pack(sources: Path, python_modules: Path, target: Path) -> None:
+def pattern(glob: str) -> str:
+    """Return the regular expression that wrangler makes of a pattern."""
+    stars = {"**/": "(?:[^/]*/)*", "**": ".*", "*": "[^/]*"}
+    return "".join(stars.get(part) or re.escape(part) for part in re.split(r"(\*\*/|\*\*|\*)", glob))
+
+
+def pack(sources: Path, python_modules: Path, target: Path, without: Sequence[str] = ()) -> None:
     """Write the bundle: the Worker's sources, its vendored packages, the shims, the runtime and the standard library.
 
     Args:
         sources: The staged Worker, its main module at the top.
         python_modules: The vendored packages.
         target: The file to write, in the layout that host/python.mjs reads.
+        without: Patterns of what a deployment leaves out of the packages.
 
     Raises:
         RigError: a folder is missing, or Pyodide couldn't compile.
@@ -57,8 +70,8 @@ def pack(sources: Path, python_modules: Path, target: Path) -> None:
     library = standard_library()
     files = {
         **tree(RUNTIME, f"{SITE_PACKAGES}/_cloudflare"),
-        **tree(sources, SOURCES, without=frozenset({"python_modules"})),
-        **tree(python_modules, MODULES),
+        **tree(sources, SOURCES, without=["python_modules/**"]),
+        **tree(python_modules, MODULES, without=without),
         **tree(Path(__file__).with_name("shims"), SHIMS),
     }
     inside = {f"{STANDARD_LIBRARY}/{name}": data for name, data in library.items()}

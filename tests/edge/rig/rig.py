@@ -65,7 +65,9 @@ class Rig:
         """
         self.project = project
         self.persist = persist
-        self.main = Path(tomllib.loads((project / "wrangler.toml").read_text(encoding="utf-8"))["main"])
+        configuration = tomllib.loads((project / "wrangler.toml").read_text(encoding="utf-8"))
+        self.main = Path(configuration["main"])
+        self._without: Sequence[str] = configuration.get("python_modules", {}).get("exclude", ())
         self.sources = sources or (project / self.main).parent
         self.python_modules = python_modules or project / "python_modules"
         self.standin = standin
@@ -91,7 +93,7 @@ class Rig:
         check_tools()
         with tempfile.TemporaryDirectory(prefix="shoal-edge-") as folder:
             bundle = Path(folder, "bundle.bin")
-            pack(self.sources, self.python_modules, bundle)
+            pack(self.sources, self.python_modules, bundle, self._without)
             options = {
                 "tools": str(TOOLS),
                 "wranglerToml": str(self.project / "wrangler.toml"),

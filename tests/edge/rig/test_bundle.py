@@ -76,6 +76,19 @@ def test_a_file_is_compiled_once_and_again_only_when_it_changes(tmp_path: Path, 
 
 
 @pytest.mark.usefixtures("asked")
+def test_packages_are_packed_without_what_a_deployment_leaves_out(tmp_path: Path):
+    names = [".stamp", "one/a.py", "one/a.pyi", "one/tests/t.py", "two/old/b.py", "two/older.py", "tests/t.py"]
+    for name in names:
+        (tmp_path / "modules" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "modules" / name).write_text("")
+    (tmp_path / "src").mkdir()
+    without = ["**/*.pyi", "**/tests/**", ".*", "two/old/**"]
+    pack(tmp_path / "src", tmp_path / "modules", tmp_path / "bundle.bin", without)
+    kept = {path.removeprefix(f"{MODULES}/") for path in unpack(tmp_path / "bundle.bin") if path.startswith(MODULES)}
+    assert kept & {*names} == {"one/a.py", "two/older.py"}
+
+
+@pytest.mark.usefixtures("asked")
 def test_compiled_files_of_another_python_are_left_out(tmp_path: Path):
     (tmp_path / "src" / "__pycache__").mkdir(parents=True)
     (tmp_path / "src" / "__pycache__" / "entry.cpython-311.pyc").write_bytes(b"old")

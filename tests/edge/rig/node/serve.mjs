@@ -1,6 +1,7 @@
 // Runs the Worker until told to stop. One line of JSON on stdin says what to run (node/options.mjs names the fields);
 // lines of JSON on stdout say what happens. SIGTERM, SIGINT and the end of stdin (the parent is gone) all end it.
 import childProcess from "node:child_process";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -17,7 +18,7 @@ const started = [];
 const realSpawn = childProcess.spawn;
 childProcess.spawn = (...args) => {
   const child = realSpawn(...args);
-  started.push(child.pid);
+  started.push(child);
   return child;
 };
 
@@ -42,11 +43,20 @@ async function stop(code) {
   if (!stopping) {
     stopping = true;
     await miniflare?.dispose().catch(() => {});
+    // Dispose kills them, but they are gone only once their parent has taken note.
+    const alive = started.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null);
+    await Promise.all(alive.map((child) => once(child, "exit")));
     process.exit(code);
   }
 }
-process.on("SIGTERM", () => stop(0));
-process.on("SIGINT", () => stop(0));
+
+/** Answer signals ourselves: Miniflare would exit at once and leave a killed workerd for others to take note of. */
+function takeSignals() {
+  for (const name of ["SIGTERM", "SIGINT"]) {
+    process.removeAllListeners(name);
+    process.on(name, () => stop(0));
+  }
+}
 
 /** What went wrong, for a person: workerd writes its errors as JSON, a line each. */
 function readable(error) {
@@ -83,12 +93,13 @@ async function start() {
     handleStructuredLogs: ({ level, message }) => emit("log", { source: "worker", level, message }),
   };
   miniflare = new Miniflare(convertV4MiniflareOptions(options));
+  takeSignals();
   const url = await miniflare.ready;
-  const cpuS = cpuSeconds(started[0]);
+  const cpuS = cpuSeconds(started[0].pid);
   const config = wrangler.unstable_readConfig({ config: given.wranglerToml });
   await applyMigrations(miniflare, wrangler, dirname(given.wranglerToml), config.d1_databases);
   const control = await miniflare.unsafeGetDirectURL(undefined, "Control");
-  emit("ready", { url: url.origin, control: control.origin, pids: started, cpu_s: cpuS });
+  emit("ready", { url: url.origin, control: control.origin, pids: started.map(({ pid }) => pid), cpu_s: cpuS });
 }
 
 try {
