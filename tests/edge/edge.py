@@ -6,6 +6,8 @@ answer shows, empty the database between tests in milliseconds, and take it back
 """
 
 import hashlib
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -167,6 +169,19 @@ class Edge:
         self.settle()
         self.rig.cron(OFTEN, int((time.time() + NEXT_CRON_S) * 1000))
         self.settle()
+
+    def crash(self) -> None:
+        """Kill workerd with all that it is in the middle of, the messages in its queues too, and start it again."""
+        for pid in self.rig.pids():
+            os.kill(pid, signal.SIGKILL)
+        self.standin.control(clear_faults=True)
+        self.restart()
+
+    def restart(self) -> None:
+        """Stop the Worker and start it again, in a new isolate."""
+        self.http.close()
+        self.rig.restart()
+        self.http = self.client()
 
     def rows(self, sql: str, *params: Any) -> Rows:
         """Return rows of the database."""
