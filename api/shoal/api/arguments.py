@@ -8,7 +8,6 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -219,6 +218,8 @@ def _shown(value: object) -> str:
 
 
 def _unknown(model: type[BaseModel], place: tuple[str | int, ...], field: str) -> Problem:
+    from difflib import get_close_matches  # seldom needed, and 20 ms of a Worker's start
+
     names = _names_at(_schema(model), place[:-1])
     near = get_close_matches(str(place[-1]), names, n=1)
     guess = f"Did you mean `{near[0]}`? " if near else ""
