@@ -42,7 +42,7 @@ def twenty_at_once(edge: Edge) -> list[int]:
             return await asyncio.gather(
                 *(client.post("/mcp", json=call) for _ in range(7)),
                 *(client.get("/api/v1/search", params={"q": "coffee"}) for _ in range(7)),
-                *(client.post("/api/v1/memories", json={"content": f"fact {n}"}) for n in range(6)),
+                *(client.post("/api/v1/memories", json={"content": f"fact {n}", "space": "crowd"}) for n in range(6)),
             )
 
     return [answer.status_code for answer in asyncio.run(ask())]
