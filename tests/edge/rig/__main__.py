@@ -1,17 +1,23 @@
 """Runs the edge on this machine, for a person: `make edge`. No account at Cloudflare is needed.
 
-The Worker is the real one, on real local D1, Queues, R2 and cron; Vectorize and Workers AI, which exist nowhere but at
-Cloudflare, are stood in for by the local model. Data stay where wrangler keeps its own.
+The Worker is the real one, on real local D1, Queues and R2; Vectorize and Workers AI, which exist nowhere but at
+Cloudflare, are stood in for by the local model. Nothing fires cron triggers locally, so this does.
 """
 
 import hashlib
 import os
 import secrets
 import signal
+import threading
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import click
+import httpx
 from tests.edge.doubles.ai import AiEngine
 from tests.edge.doubles.standin import MODELS, Standin
 from tests.edge.rig.process import LogLine
@@ -21,13 +27,15 @@ from worker.stage import StagingError, stage
 
 ROOT: Final = Path(__file__).parents[3]
 TOKEN_BYTES: Final = 24
+PRIVATE: Final = 0o700
+"""For the folder of the data: memories are nobody else's business on this machine."""
+MINUTE_S: Final = 60
 
 
 def token_of(folder: Path) -> str:
     """Return the bearer token of this data, made at the first start and readable by its owner only."""
     path = folder / "token"
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(secrets.token_urlsafe(TOKEN_BYTES))
     return path.read_text(encoding="utf-8").strip()
@@ -36,7 +44,9 @@ def token_of(folder: Path) -> str:
 def next_steps(url: str, persist: Path) -> str:
     """Return what a person can do now."""
     return f"""
-The edge runs at {url} (data in {persist}; Ctrl-C stops it).
+The edge runs at {url} as it would at Cloudflare, with its database, queue and cron.
+Vectorize and Workers AI are stood in for, with vectors of the local model.
+Its memory lies in {persist} and is there again at the next start. Ctrl-C stops everything.
 
   TOKEN=$(cat {persist / "token"})
 
@@ -45,8 +55,55 @@ The edge runs at {url} (data in {persist}; Ctrl-C stops it).
 
   curl -s "{url}/api/v1/search?query=when+is+high+water" -H "Authorization: Bearer $TOKEN"
 
-  REST is described at {url}/docs. MCP clients connect to {url}/mcp with the same header.
+REST is described at {url}/docs. MCP clients connect to {url}/mcp with the same header:
+
+  claude mcp add --transport http shoal-edge {url}/mcp --header "Authorization: Bearer $TOKEN"
+
+More, and what it would cost at Cloudflare: docs/edge.md
 """
+
+
+def triggers() -> Sequence[str]:
+    """Return the cron expressions of wrangler.toml."""
+    return tomllib.loads((ROOT / "wrangler.toml").read_text(encoding="utf-8"))["triggers"]["crons"]
+
+
+def is_due(expression: str, minute: int) -> bool:
+    """Whether a cron expression fires in a minute of the hour. Ours say nothing of hours or days: ValueError if so."""
+    when, *others = expression.split()
+    if others != ["*"] * 4:
+        raise ValueError(f"{expression!r} is more than a minute, or one in so many: fire it here too")
+    _, every, step = when.partition("*/")
+    return minute % int(step) == 0 if every else minute == int(when)
+
+
+@contextmanager
+def firing_crons(rig: Rig) -> Iterator[None]:
+    """Fire the triggers when they are due, and each once now: queued messages did not outlive the last run."""
+    over = threading.Event()
+
+    def fire() -> None:
+        due = triggers()
+        while True:
+            for expression in due:
+                try:
+                    rig.cron(expression)
+                except (RigError, httpx.HTTPError) as error:
+                    # Cloudflare goes on firing too.
+                    click.echo(f"cron {expression}: {error}", err=True)
+            now_s = time.time()
+            if over.wait(MINUTE_S - now_s % MINUTE_S):
+                return
+            minute = time.localtime().tm_min
+            due = [expression for expression in triggers() if is_due(expression, minute)]
+
+    thread = threading.Thread(target=fire, name="cron", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @click.command()
@@ -54,7 +111,7 @@ The edge runs at {url} (data in {persist}; Ctrl-C stops it).
 @click.option(
     "--persist",
     type=click.Path(file_okay=False, path_type=Path),
-    default=ROOT / ".wrangler" / "state",
+    default=Path(os.environ.get("SHOAL_HOME") or ".shoal") / "edge",
     show_default=True,
     help="A folder for the data, as wrangler's --persist-to.",
 )
@@ -66,10 +123,10 @@ def main(port: int, persist: Path, standin: str | None, hashed: bool) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         stage()
+        persist.mkdir(PRIVATE, parents=True, exist_ok=True)
         if standin is not None:
             serve(port, persist, standin)
         else:
-            persist.mkdir(parents=True, exist_ok=True)
             click.echo("Loading the model that stands in for Workers AI ...", err=True)
             ai = AiEngine.hashed() if hashed else AiEngine.local(MODELS)
             with Standin(ai, persist=persist / "vectors.db") as own:
@@ -83,7 +140,7 @@ def main(port: int, persist: Path, standin: str | None, hashed: bool) -> None:
 def serve(port: int, persist: Path, standin: str) -> None:
     """Run the Worker until it ends or Ctrl-C comes; nothing of it is left then."""
     variables = {"TOKEN_SHA256": hashlib.sha256(token_of(persist).encode()).hexdigest()}
-    with Rig(ROOT, persist, port=port, variables=variables, standin=standin, on_log=show) as rig:
+    with Rig(ROOT, persist, port=port, variables=variables, standin=standin, on_log=show) as rig, firing_crons(rig):
         click.echo(next_steps(rig.url, persist))
         code = rig.wait()
         raise RigError(f"Node ended by itself, with exit code {code}")

@@ -5,10 +5,14 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import httpx
+import pytest
+from tests.edge.rig.__main__ import firing_crons, is_due, triggers
 from tests.edge.rig.harness import ROOT
+from tests.edge.rig.rig import Rig, RigError
 
 
 def test_a_person_starts_the_edge_uses_it_as_told_and_stops_it_with_ctrl_c(tmp_path: Path):
@@ -29,6 +33,7 @@ def test_a_person_starts_the_edge_uses_it_as_told_and_stops_it_with_ctrl_c(tmp_p
             found = httpx.get(f"{url}/api/v1/search", params={"query": "tide"}, headers=headers).json()
             assert len(found["results"]) == 1
             assert (persist / "token").stat().st_mode & 0o077 == 0
+            assert persist.stat().st_mode & 0o077 == 0
         finally:
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=30)
@@ -57,3 +62,42 @@ def running_with(folder: Path) -> list[str]:
             except OSError:
                 continue
     return found
+
+
+class Crons(Rig):
+    """Remembers what was fired, and refuses the first."""
+
+    def __init__(self) -> None:
+        self.fired: list[str] = []
+        self.all_fired = threading.Event()
+
+    def cron(self, expression: str, time_ms: int | None = None) -> None:
+        self.fired.append(expression)
+        if len(self.fired) == len(triggers()):
+            self.all_fired.set()
+        if len(self.fired) == 1:
+            raise RigError("told to fail")
+
+
+def test_every_cron_is_fired_at_the_start_whatever_becomes_of_the_others():
+    rig = Crons()
+    with firing_crons(rig):
+        assert rig.all_fired.wait(10)
+    assert rig.fired == list(triggers())
+
+
+@pytest.mark.parametrize(
+    ("expression", "minutes"),
+    [("*/5 * * * *", list(range(0, 60, 5))), ("7 * * * *", [7]), ("*/1 * * * *", list(range(60)))],
+)
+def test_a_cron_is_due_in_the_minutes_that_it_names(expression: str, minutes: list[int]):
+    assert [minute for minute in range(60) if is_due(expression, minute)] == minutes
+
+
+def test_the_crons_of_the_worker_can_be_fired_here():
+    assert all(any(is_due(expression, minute) for minute in range(60)) for expression in triggers())
+
+
+def test_a_cron_that_can_not_be_fired_here_is_told():
+    with pytest.raises(ValueError, match="fire it here too"):
+        is_due("0 3 * * *", 0)
