@@ -23,7 +23,7 @@ from tests.edge.rig.rig import Rig
 from worker.stage import stage
 
 ROOT: Final = Path(__file__).parents[2]
-TOKEN: Final = "the token that these tests send"
+TOKEN: Final = "a-token-of-the-tests"
 ORIGIN: Final = "https://app.example.com"
 OFTEN: Final = "*/5 * * * *"
 HOURLY: Final = "7 * * * *"
