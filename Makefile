@@ -56,8 +56,8 @@ edge-bundle: edge-vendor edge-tools  ## what a deployment to Cloudflare would up
 	  && PATH="$(CURDIR)/$(BIN):$$PATH" XDG_CONFIG_HOME="$(CURDIR)/build/config" WRANGLER_SEND_METRICS=false \
 	  "$$home/bin/node" $(TOOLS)/edge/node_modules/wrangler/bin/wrangler.js deploy --dry-run --outdir build/bundle
 
-edge: edge-tools edge-vendor  ## run the Worker on 127.0.0.1:8378 without an account at Cloudflare (data: .shoal/edge)
-	@$(BIN)/python -m tests.edge.rig
+edge: edge-tools edge-vendor  ## run the Worker on 127.0.0.1:8378 without an account at Cloudflare (data: .shoal/edge; PORT=0: any port)
+	@$(BIN)/python -m tests.edge.rig $(if $(PORT),--port $(PORT),)
 
 run: setup            ## start the daemon, show the main job, keep serving (ONCE=1: stop after the table)
 	@$(BIN)/python -m bench.demo $(if $(ONCE),--once,)

@@ -8,6 +8,7 @@ import hashlib
 import os
 import secrets
 import signal
+import socket
 import threading
 import time
 import tomllib
@@ -20,8 +21,9 @@ import click
 import httpx
 from tests.edge.doubles.ai import AiEngine
 from tests.edge.doubles.standin import MODELS, Standin
+from tests.edge.doubles.vectorize_store import StoreUnusable
 from tests.edge.rig.process import LogLine
-from tests.edge.rig.rig import Rig
+from tests.edge.rig.rig import HOST, Rig
 from tests.edge.rig.tools import RigError
 from worker.stage import StagingError, stage
 
@@ -39,6 +41,18 @@ def token_of(folder: Path) -> str:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(secrets.token_urlsafe(TOKEN_BYTES))
     return path.read_text(encoding="utf-8").strip()
+
+
+def check_port(port: int) -> None:
+    """Raise RigError when somebody listens there."""
+    with socket.socket() as probe:
+        # As a server does: a port whose last connections are still closing is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            told = f"Port {port} is taken, perhaps by the edge itself. End that program, or: make edge PORT=0"
+            raise RigError(told) from error
 
 
 def next_steps(url: str, persist: Path) -> str:
@@ -122,6 +136,7 @@ def main(port: int, persist: Path, standin: str | None, hashed: bool) -> None:
     # Whoever stops it by a signal gets the same clean end as by Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        check_port(port)
         stage()
         persist.mkdir(PRIVATE, parents=True, exist_ok=True)
         if standin is not None:
@@ -131,7 +146,7 @@ def main(port: int, persist: Path, standin: str | None, hashed: bool) -> None:
             ai = AiEngine.hashed() if hashed else AiEngine.local(MODELS)
             with Standin(ai, persist=persist / "vectors.db") as own:
                 serve(port, persist, own.url)
-    except (RigError, StagingError) as error:
+    except (RigError, StagingError, StoreUnusable) as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         click.echo("Stopped.", err=True)

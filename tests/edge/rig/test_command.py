@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.edge.doubles.standin import Standin
 from tests.edge.rig.__main__ import firing_crons, is_due, triggers
 from tests.edge.rig.harness import ROOT
 from tests.edge.rig.rig import Rig, RigError
@@ -62,6 +64,28 @@ def running_with(folder: Path) -> list[str]:
             except OSError:
                 continue
     return found
+
+
+def refusal(*arguments: str) -> str:
+    """Run the command, which must not start, and return what it says."""
+    command = [sys.executable, "-m", "tests.edge.rig", "--hashed", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_a_port_that_is_taken_is_told_with_what_to_do(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        told = refusal("--port", port, "--persist", str(tmp_path))
+    assert f"Port {port} is taken" in told
+    assert "make edge PORT=0" in told
+
+
+def test_a_memory_that_another_edge_has_open_is_told(tmp_path: Path):
+    with Standin(persist=tmp_path / "vectors.db"):
+        assert "is open in another process" in refusal("--port", "0", "--persist", str(tmp_path))
 
 
 class Crons(Rig):
