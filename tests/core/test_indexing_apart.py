@@ -1,5 +1,6 @@
 """Vectors in an index apart from the database, and memories that the model refuses."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -7,11 +8,11 @@ from tests.core.rig import ALL, DAY, NOW, Embeddings, Rig, opened
 
 from shoal.core.caller import Caller, Scope
 from shoal.core.context import EDGE
-from shoal.core.indexing import ATTEMPTS_MAX, PROBE
+from shoal.core.indexing import ATTEMPTS_MAX, PROBE, REMOVAL_CHARS
 from shoal.core.pausing import pause, paused
-from shoal.core.protocols import Role, Vector
+from shoal.core.protocols import Role, Row, SqlValue, Vector
 from shoal.schema.errors import ModelBusy, ModelError, NotAllowed
-from shoal.schema.limits import PASSAGES_MAX
+from shoal.schema.limits import CONTENT_MAX_BYTES, PASSAGES_MAX
 from shoal.schema.models import StoreItem
 
 
@@ -285,3 +286,129 @@ async def test_a_busy_model_is_not_asked_again_at_once():
 async def test_requeueing_needs_the_admin_scope(edge: Rig):
     with pytest.raises(NotAllowed):
         await edge.memory.requeue(Caller(scopes=frozenset({Scope.READ, Scope.WRITE})))
+
+
+# What stops in the middle
+
+
+class Stopping(Choosy):
+    """Takes so many calls and no more."""
+
+    def __init__(self, calls_max: int) -> None:
+        super().__init__()
+        self.calls_max = calls_max
+
+    async def embed(self, texts: Sequence[str], role: Role) -> list[Vector]:
+        if len(self.calls) == self.calls_max:
+            raise ModelBusy("No more for now.", "Try again later.")
+        return await super().embed(texts, role)
+
+
+async def test_what_the_model_took_and_refused_before_it_stopped_is_kept():
+    edge = await opened(embedder=Stopping(8), policy=EDGE, device="edge")
+    await edge.store_all([StoreItem(content=f"{'poison' if n % 4 == 0 else 'fact'} {n}") for n in range(16)])
+    with pytest.raises(ModelBusy):
+        await edge.memory.embed_pending(32)
+    kept, refused = len(memories(edge)), edge.value("select count(*) from unembedded")
+    assert kept > 0
+    assert refused > 0
+    assert await edge.memory.pending() == 16 - kept
+
+
+async def test_many_refused_memories_are_given_up_though_each_step_stops_in_the_middle():
+    edge = await opened(embedder=Stopping(0), policy=EDGE, device="edge")
+    await edge.store_all([StoreItem(content=f"{'poison' if n % 2 else 'fact'} {n}") for n in range(16)])
+    for _ in range(16 * ATTEMPTS_MAX):
+        edge.embedder.calls_max = len(edge.embedder.calls) + 8
+        try:
+            if not await edge.memory.embed_pending(32):
+                break
+        except ModelBusy:
+            continue
+    assert len(memories(edge)) == 8
+    assert await edge.memory.pending() == 0
+
+
+async def test_a_change_of_model_that_stops_in_the_middle_skips_nothing_and_wants_nothing_twice():
+    old = await opened(embedder="old@1", policy=EDGE)
+    await old.store_all([StoreItem(content=f"{'poison' if n == 5 else 'fact'} {n}") for n in range(8)])
+    gone = await old.store("in the trash")
+    await old.delete(gone.id)
+    await old.embed_all()
+    new = await opened(connection=old.connection, embedder=Stopping(4), policy=EDGE)
+    with pytest.raises(ModelBusy):
+        await new.memory.indexer.anew(32)
+    assert new.value("select count(*) from record where want > 0") == 0
+    new.embedder.calls_max = 1_000
+    await new.embed_all()
+    assert len(memories(new)) == 7
+
+
+# What a step reads
+
+
+def read_bytes(rows: Sequence[Row]) -> int:
+    return sum(len(value.encode()) for row in rows for value in row.values() if isinstance(value, str))
+
+
+@pytest.mark.parametrize("letter", ["x", "世"])
+async def test_a_step_reads_no_more_content_than_about_what_it_takes(letter: str, monkeypatch: pytest.MonkeyPatch):
+    edge = await opened(policy=EDGE)
+    longest = CONTENT_MAX_BYTES // len(letter.encode())
+    for n in range(6):
+        await edge.store(f"{n} ".ljust(longest - 20, letter), conversation_id="c", position=n)
+    read: list[int] = []
+    query = edge.database.inner.query
+
+    async def counted(sql: str, params: Sequence[SqlValue] = ()) -> list[Row]:
+        rows = await query(sql, params)
+        read.append(read_bytes(rows))
+        return rows
+
+    monkeypatch.setattr(edge.database.inner, "query", counted)
+    await edge.embed_all()
+    assert len(memories(edge)) == 6
+    assert max(read) < 4 * CONTENT_MAX_BYTES
+
+
+async def test_what_must_go_is_found_among_any_number_of_long_memories_without_a_model():
+    edge = await opened(policy=EDGE)
+    gone = await edge.store("a fact")
+    await edge.embed_all()
+    await edge.purge(gone.id)
+    for n in range(6):
+        await edge.store(f"{n} ".ljust(EDGE.index_step_chars, "x"))
+    modelless = await opened(connection=edge.connection, index=edge.index, embedder=None, policy=EDGE)
+    assert await modelless.memory.indexer.wanted(2) == 1
+    assert memories(edge) == set()
+
+
+async def test_memories_that_go_fill_a_step_by_their_vectors(edge: Rig):
+    ids = [one.id for one in (await edge.store_all([StoreItem(content=f"fact {n}") for n in range(5)])).results]
+    await edge.embed_all()
+    half = EDGE.index_step_chars // REMOVAL_CHARS // 2
+    edge.rows("insert into vector_state select rid, 'm', 'a', ?, 0, null from record", half)
+    await edge.purge(*ids)
+    steps: list[int] = []
+    while step := await edge.memory.indexer.wanted(100):
+        steps.append(step)
+    assert steps == [2, 2, 1]
+
+
+# Two steps at once
+
+
+async def test_a_slow_step_that_puts_an_older_state_over_a_newer_one_has_it_made_again(edge: Rig):
+    one = await edge.store("a fact", type="note")
+    slow = await opened(connection=edge.connection, index=edge.index, embedder="choosy@1", policy=EDGE)
+    slow.embedder.open.clear()
+    step = asyncio.ensure_future(slow.memory.indexer.wanted(10))
+    await slow.embedder.asked.wait()
+    await edge.update(one.id, type="bug")
+    await edge.embed_all()
+    slow.embedder.open.set()
+    await step
+    assert [row.type for row in edge.index._rows.values()] == ["note"]
+    assert await edge.memory.pending() == 1
+    await edge.embed_all()
+    assert [row.type for row in edge.index._rows.values()] == ["bug"]

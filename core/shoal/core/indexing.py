@@ -35,26 +35,53 @@ ERASE_LIMIT: Final = 100
 CONTEXT_MAX_CHARS: Final = 200
 """Characters of the previous turn that go in front of a turn: with a whole passage still inside the window."""
 
-# The turn before gives a turn its meaning ("Yes, in May"): prototype figures .39 -> .69 R@10 on LoCoMo.
-_COLUMNS: Final = """
-  r.rid, r.want, r.space, r.type, r.occurred_at, r.state, r.init->>'content' as content,
-  (select p.init->>'content' from record p where p.space = r.space and p.conversation_id = r.conversation_id
-    and p.position = r.position - 1 and p.state in (1, 2) limit 1) as previous
+REMOVAL_CHARS: Final = 128
+"""What a vector that must go weighs in a step, as characters of content: about a thousand fill one at the edge, where
+removing them takes ten calls."""
+_CHAR_MAX_BYTES: Final = 4
+"""Of a character in UTF-8. The database tells a text's bytes without reading it."""
+
+
+def _rows(found: str) -> str:
+    """Return the query for a step's rows, the newest first, of the memories `r` that the SQL `found` tells.
+
+    ?1 = how many at most; ?2 = how many bytes their `init` may have together before the last of them, so that there is
+    always one; ?3 = [rid, ...] of those on which other steps work; ?4 = [state, ...] that they may have, null for any;
+    ?5 is left to `found`.
+    """
+    # The turn before gives a turn its meaning ("Yes, in May"): prototype figures .39 -> .69 R@10 on LoCoMo.
+    return f"""
+with found as (select r.rid, coalesce(octet_length(r.init), 0) as size from {found}
+    and r.rid not in (select value from json_each(?3))
+    and (?4 is null or r.state in (select value from json_each(?4)))
+  order by r.rid desc limit ?1),
+  sized as (select rid, sum(size) over (order by rid desc) - size as before from found)
+select r.rid, r.want, r.space, r.type, r.occurred_at, r.state, r.init->>'content' as content,
+  (select substr(p.init->>'content', -{CONTEXT_MAX_CHARS}) from record p
+    where p.space = r.space and p.conversation_id = r.conversation_id
+      and p.position = r.position - 1 and p.state in (1, 2) limit 1) as previous,
+  (select coalesce(sum(passages), 0) from (select passages from vector_state where rid = r.rid
+    union all select passages from vector_gone where rid = r.rid)) as vectors
+from sized x cross join record r on r.rid = x.rid where x.before < ?2 order by r.rid desc
 """
-_WANTED: Final = f"select {_COLUMNS} from record r indexed by record_want where r.want > 0 order by r.rid desc limit ?1"
-_NAMED: Final = f"""select {_COLUMNS} from record r where r.want > 0 and r.rid in (
-    select m.rid from json_each(?2) j cross join record m on m.id = unhex(j.value)
-    union select n.rid from json_each(?2) j cross join record m on m.id = unhex(j.value) {sql.NEXT_TURN})
-  order by r.rid desc limit ?1"""
-_PURGED: Final = f"select {_COLUMNS} from record r indexed by record_want where r.want > 0 and r.init is null limit ?1"
-_REEMBED: Final = (
-    f"select {_COLUMNS} from record r where r.rid < (select v from meta where k = 'reembed')"
-    " and r.class = 'memory' and r.init is not null and r.want <= 0 order by r.rid desc limit ?1"
-)
+
+
+_WANTED: Final = _rows("record r indexed by record_want where r.want > 0")
+_NAMED: Final = _rows(f"""record r where r.want > 0 and r.rid in (
+    select m.rid from json_each(?5) j cross join record m on m.id = unhex(j.value)
+    union select n.rid from json_each(?5) j cross join record m on m.id = unhex(j.value) {sql.NEXT_TURN})""")
+_PURGED: Final = _rows("record r indexed by record_want where r.want > 0 and r.init is null")
+_REEMBED: Final = _rows("""record r where r.rid < (select v from meta where k = 'reembed')
+    and r.class = 'memory' and r.init is not null and r.want <= 0""")
 _DONE: Final = """
 update record set want = -want from json_each(?1) j
 where record.rid = j.value->>0 and record.want = j.value->>1
 """
+_OVERTAKEN: Final = """
+update record set want = abs(want) + 1 from json_each(?1) j
+where record.rid = j.value->>0 and record.want <= 0 and abs(record.want) > abs(j.value->>1)
+"""
+"""What another step has made meanwhile, for a later reason: this slower step has put its older state over that."""
 _TAKEN: Final = "delete from unembedded where rid in (select value->>0 from json_each(?1))"
 _REFUSED: Final = """
 insert into unembedded (rid, attempts, code, at) select j.value->>0, 1, ?2, ?3 from json_each(?1) j where true
@@ -87,6 +114,8 @@ class _Made:
     refused: list[Row] = field(default_factory=list[Row])
     error: ModelError | None = None
     """Why the model refused some."""
+    stopped: ModelError | None = None
+    """Why the model took no more: the others stay wanted."""
 
 
 class Indexer:
@@ -192,6 +221,8 @@ class Indexer:
         try:
             made = await self._make(index, rows)
             await self._finish(made, min(rids) if again else None)
+            if made.stopped is not None:
+                raise made.stopped
         finally:
             self._in_flight -= rids
             self._running.discard(done)
@@ -199,29 +230,37 @@ class Indexer:
         return len(rows)
 
     async def _take(self, select: str, limit: int, params: Sequence[SqlValue]) -> list[Row]:
-        rows = await self._context.database.query(select, (limit + len(self._in_flight), *params))
-        rows = [row for row in rows if row["rid"] not in self._in_flight][:limit]
-        if self._context.embedder is None:
-            return [row for row in rows if self._is_gone(row)]
-        return _within_step(rows, self._context.policy.index_step_chars)
+        chars = self._context.policy.index_step_chars
+        states = None if self._context.embedder is not None else compact_json(sorted(self._gone_states))
+        bounds = (limit, chars * _CHAR_MAX_BYTES, compact_json(sorted(self._in_flight)), states)
+        rows = await self._context.database.query(select, (*bounds, *params))
+        return _within([(row, self._weight(row)) for row in rows], chars)
+
+    @property
+    def _gone_states(self) -> set[int]:
+        """States in which a memory has no business in the index: purged, or in the trash where the index can't tell."""
+        return {State.HIDDEN, State.TRASHED} if self._context.policy.index_apart else {State.HIDDEN}
+
+    def _weight(self, row: Row) -> int:
+        """Return what a row adds to a step, in characters."""
+        if self._is_gone(row):
+            return cast("int", row["vectors"]) * REMOVAL_CHARS
+        return len(cast("str", row["content"]))
 
     def _is_gone(self, row: Row) -> bool:
-        """Whether a memory has no business in the index: purged, or in the trash where the index can't tell."""
-        return row["content"] is None or (self._context.policy.index_apart and row["state"] == State.TRASHED)
+        return row["content"] is None or row["state"] in self._gone_states
 
     async def _make(self, index: VectorIndex, rows: Sequence[Row]) -> _Made:
         gone = [row for row in rows if self._is_gone(row)]
         there = [row for row in rows if not self._is_gone(row)]
-        made = _Made(taken=gone)
+        made = _Made(taken=list(gone))
         if gone:
             await index.delete([_rid(row) for row in gone])
         if there and self._context.embedder is not None:
             try:
                 await self._embed(self._context.embedder, there, made)
-            except ModelError:
-                # What has left the index needs no model.
-                await self._finish(_Made(taken=gone))
-                raise
+            except ModelError as error:
+                made.stopped = error
         if made.vectors:
             await index.upsert(made.vectors)
         return made
@@ -229,7 +268,7 @@ class Indexer:
     async def _embed(self, embedder: Embedder, rows: Sequence[Row], made: _Made) -> None:
         """Embed the rows together; where the model refuses, halve by halve, so that those it takes are made.
 
-        Raises ModelError when it takes nothing at all.
+        Raises ModelError when it takes no more; `made` has what it took until then.
         """
         keyed = [(row, key, text) for row in rows for key, text in _passages(row)]
         try:
@@ -265,14 +304,16 @@ class Indexer:
             archived=row["state"] == State.ARCHIVED,
         )
 
-    async def _finish(self, made: _Made, reembedded_to: int | None = None) -> None:
+    async def _finish(self, made: _Made, reembedded_to: int | None) -> None:
         """Note what became of the rows; `reembedded_to` is the lowest rid of a step after a change of model."""
         batch: list[Statement] = []
-        if reembedded_to is not None:
+        if reembedded_to is not None and made.stopped is None:
             batch.append(Statement("update meta set v = ?1 where k = 'reembed' and v > ?1", (reembedded_to,)))
         if made.taken:
             taken = (_with_wants(made.taken),)
             batch.append(Statement(_TAKEN, taken))
+            if self._context.policy.index_apart:
+                batch.append(Statement(_OVERTAKEN, taken))
             if reembedded_to is None:
                 batch.append(Statement(_DONE, taken))
         if made.refused and made.error is not None:
@@ -302,11 +343,13 @@ def _rid(row: Row) -> int:
     return cast("int", row["rid"])
 
 
-def _within_step(rows: Sequence[Row], chars: int) -> list[Row]:
-    """Return the first rows whose contents have `chars` together, at least one row."""
-    lengths = accumulate(len(cast("str | None", row["content"]) or "") for row in rows)
+def _within(weighed: Sequence[tuple[Row, int]], most: int) -> list[Row]:
+    """Return the first rows that weigh so much together, at least one row."""
+    total = accumulate(weight for _, weight in weighed)
     return [
-        row for number, (row, length) in enumerate(zip(rows, lengths, strict=True)) if not number or length <= chars
+        row
+        for number, ((row, _), weight) in enumerate(zip(weighed, total, strict=True))
+        if not number or weight <= most
     ]
 
 
@@ -315,7 +358,7 @@ def _passages(row: Row) -> list[tuple[int, str]]:
     texts = [passage.text for passage in split(cast("str", row["content"]))]
     previous = cast("str | None", row["previous"])
     if previous is not None:
-        texts[0] = f"{previous[-CONTEXT_MAX_CHARS:]}\n{texts[0]}"
+        texts[0] = f"{previous}\n{texts[0]}"
     return [(_rid(row) * PASSAGES_MAX + number, text) for number, text in enumerate(texts)]
 
 
