@@ -8,6 +8,7 @@ from tests.edge.doubles.ai import AiFault
 from tests.edge.doubles.d1 import D1Fault
 from tests.edge.doubles.queue import QueueFault
 from tests.edge.doubles.vectorize import VectorizeFault
+from tests.worker.test_vectorize import LONG
 from tests.worker.world import ALL, MINUTE, World
 
 from shoal.core.indexing import ATTEMPTS_MAX
@@ -249,6 +250,30 @@ async def test_a_text_that_the_model_refuses_holds_up_no_other_and_is_given_up_i
     await world.deliver()
     world.assert_in_step()
     assert len(world.indexed()) == len(ids)
+
+
+async def test_many_refused_texts_are_each_tried_once_a_delivery_and_hold_up_no_other(world: World):
+    world.ai.poison = "POISON"
+    await world.store_all([f"{'POISON' if n % 3 == 0 else 'memory'} number {n}" for n in range(90)])
+    for attempts in range(1, ATTEMPTS_MAX + 1):
+        deliveries = await world.deliver()
+        assert all(not delivery.retried for delivery in deliveries)
+        assert world.rows("select attempts, count(*) from unembedded group by attempts") == [(attempts, 30)]
+        assert len(world.indexed()) == 60
+        world.now_ms += 5 * MINUTE
+        await world.cron()
+    assert world.value("select count(*) from record where want > 0") == 0
+
+
+async def test_a_purge_of_many_long_memories_is_worked_off_within_what_each_invocation_may_do(world: World):
+    ids = [await world.store(f"{n} {LONG * 40}") for n in range(30)]
+    await world.deliver()
+    assert len(world.indexed()) > 3_000
+    await world.delete(*ids, purge=True)
+    deliveries = await world.deliver()
+    assert all(not delivery.retried for delivery in deliveries)
+    assert world.indexed() == []
+    world.assert_in_step()
 
 
 # Quotas

@@ -9,6 +9,7 @@ from shoal.worker.vector_ids import (
     Version,
     mark,
     metadata,
+    parts,
     read_id,
     space_label,
     type_label,
@@ -83,3 +84,9 @@ def test_the_index_is_told_what_it_filters_by_and_no_more():
         "state": State.ARCHIVED,
     }
     assert metadata(space="a", type_name="b", kind="c", occurred_ms=5, archived=False)["state"] == State.LIVE
+
+
+def test_versions_part_by_their_vectors_and_the_largest_goes_alone():
+    some = [Version(rid, "a", passages) for rid, passages in enumerate((3, 4, 20, 1, 9))]
+    assert [[one.passages for one in part] for part in parts(some, 10)] == [[3, 4], [20], [1, 9]]
+    assert list(parts([], 10)) == []

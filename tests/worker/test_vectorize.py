@@ -119,6 +119,16 @@ async def test_many_vectors_are_deleted_in_several_calls(world: World):
     assert world.rows("select * from vector_gone") == []
 
 
+async def test_an_invocation_that_cant_remove_all_gets_on(world: World):
+    for rid in range(1, 5):
+        world.rows("insert into vector_state values (?, 'model/1', 'a', 1000, 0, null)", rid)
+    with pytest.raises(VectorIndexError):
+        await index_of(world, Budget(calls_max=30)).delete([1, 2, 3, 4])
+    assert world.rows("select rid from vector_gone") == [(3,), (4,)]
+    await index_of(world, Budget(calls_max=30)).delete([1, 2, 3, 4])
+    assert world.rows("select * from vector_gone") == []
+
+
 async def test_nothing_to_put_or_to_delete_asks_nothing(world: World):
     budget = Budget()
     index = index_of(world, budget)

@@ -8,7 +8,14 @@ from typing import Final, cast
 from shoal.core.pausing import pause, paused
 from shoal.core.protocols import Database
 from shoal.schema import sql
-from shoal.schema.errors import ModelOverQuota, ShoalError, StorageError, StorageOverQuota
+from shoal.schema.errors import (
+    ModelBusy,
+    ModelOverQuota,
+    ShoalError,
+    StorageError,
+    StorageOverQuota,
+    VectorIndexError,
+)
 from shoal.worker.edge import Edge
 from shoal.worker.quotas import next_reset_ms
 
@@ -16,7 +23,7 @@ log: Final = logging.getLogger("shoal.edge")
 
 STEP_MEMORIES: Final = 100
 """As many texts as one call of Workers AI takes; most memories are one."""
-STEP_STATEMENTS: Final = 20
+STEP_STATEMENTS: Final = 24
 STEP_CALLS: Final = 16
 """What one step may take at most, with memories that go, versions that are replaced and texts that are refused."""
 NAMED_MAX: Final = 1_000
@@ -28,26 +35,39 @@ _STILL_WANTED: Final = f"""
 select lower(hex(r.id)) as id from record r where r.want > 0 and r.rid in (
   select m.rid from json_each(?1) j cross join record m on m.id = unhex(j.value)
   union select n.rid from json_each(?1) j cross join record m on m.id = unhex(j.value) {sql.NEXT_TURN})
+  and not exists (select 1 from unembedded u where u.rid = r.rid and u.at >= ?2)
 """
 
 
 async def index(edge: Edge, ids: Sequence[str]) -> list[str]:
     """Make the vectors of these memories and of the turns after them; return the ids that there was no room for.
 
-    What a step leaves undone though it worked (texts that the model refuses) is not among them: trying that at once
-    again would use up its attempts. Raises ModelError, VectorIndexError, StorageError.
+    Texts that the model refused are not among them: trying them at once again would use up their attempts.
+    Raises ModelError, VectorIndexError, StorageError.
     """
     left = list(dict.fromkeys(ids))
-    while left and edge.budget.allows(STEP_STATEMENTS, STEP_CALLS):
+    began_ms = edge.context.clock()
+    while left and _has_room(edge):
         part, later = left[:NAMED_MAX], left[NAMED_MAX:]
-        await edge.memory.indexer.named(part, STEP_MEMORIES)
-        wanted = await _still_wanted(edge.context.database, part)
+        try:
+            await edge.memory.indexer.named(part, STEP_MEMORIES)
+        except (ModelBusy, VectorIndexError):
+            if _has_room(edge):
+                raise
+            # It ran out of calls. What the step has done is kept; the next invocation goes on from there.
+            return [*await _still_wanted(edge.context.database, part, began_ms), *later]
+        wanted = await _still_wanted(edge.context.database, part, began_ms)
         left = later if set(wanted) == set(part) else [*wanted, *later]
     return left
 
 
-async def _still_wanted(database: Database, ids: Sequence[str]) -> list[str]:
-    rows = await database.query(_STILL_WANTED, (json.dumps(list(ids)),))
+def _has_room(edge: Edge) -> bool:
+    return edge.budget.allows(STEP_STATEMENTS, STEP_CALLS)
+
+
+async def _still_wanted(database: Database, ids: Sequence[str], since_ms: int) -> list[str]:
+    """Return which of these, or the turns after them, want vectors, without those refused since."""
+    rows = await database.query(_STILL_WANTED, (json.dumps(list(ids)), since_ms))
     return [cast("str", row["id"]) for row in rows]
 
 

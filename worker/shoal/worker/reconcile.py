@@ -18,7 +18,7 @@ from shoal.core.protocols import Row, Statement, VectorHit
 from shoal.schema import sql
 from shoal.schema.sql import State
 from shoal.worker.edge import Edge
-from shoal.worker.vector_ids import Version, metadata, vector_id
+from shoal.worker.vector_ids import Version, metadata, parts, vector_id
 from shoal.worker.vectorize import read_versions
 from shoal.worker.vectorize_client import GET_MAX, HITS_MAX, IndexInfo
 
@@ -194,7 +194,8 @@ class _Reconciliation:
 
     async def sweep(self) -> None:
         """Remove what was noted as gone and is still there."""
-        left_over = _few(read_versions(await self._database.query(_LEFT_OVER)), SWEEP_VECTORS)
+        noted = read_versions(await self._database.query(_LEFT_OVER))
+        left_over = next(parts(noted, SWEEP_VECTORS), None)
         if left_over and self._edge.budget.allows(2, CALLS_KEPT):
             await self._edge.index.sweep(left_over)
             self.report.swept = len(left_over)
@@ -242,15 +243,4 @@ def _within(rows: Sequence[Row], vectors: int) -> list[Row]:
         if taken and vectors < 0:
             break
         taken.append(row)
-    return taken
-
-
-def _few(versions: Sequence[Version], vectors: int) -> list[Version]:
-    """Return the first versions that have so many vectors together; at least one."""
-    taken: list[Version] = []
-    for version in versions:
-        vectors -= version.passages
-        if taken and vectors < 0:
-            break
-        taken.append(version)
     return taken

@@ -6,7 +6,7 @@ is, and two workers that make the same version overwrite each other with the sam
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import groupby
 from typing import Any, Final, NamedTuple, Self
@@ -70,6 +70,20 @@ def versions(rows: Sequence[VectorRow], fingerprint: str) -> list[Version]:
         Version(rid, mark(fingerprint, (row.text_hash for row in passages)), len(passages))
         for rid, passages in ((rid, list(group)) for rid, group in by_memory)
     ]
+
+
+def parts(wanted: Sequence[Version], vectors: int) -> Iterator[list[Version]]:
+    """Yield versions in order, as many at a time as have so many vectors together; at least one."""
+    part: list[Version] = []
+    size = 0
+    for version in wanted:
+        if part and size + version.passages > vectors:
+            yield part
+            part, size = [], 0
+        part.append(version)
+        size += version.passages
+    if part:
+        yield part
 
 
 def versions_json(wanted: Iterable[Version]) -> str:

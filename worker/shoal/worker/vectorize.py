@@ -26,8 +26,11 @@ from shoal.worker.bindings import VectorizeBinding
 from shoal.worker.budget import Budget
 from shoal.worker.configuration import Clock
 from shoal.worker.vector_filter import vector_filter
-from shoal.worker.vector_ids import Version, metadata, vector_id, versions, versions_json
-from shoal.worker.vectorize_client import VectorizeClient
+from shoal.worker.vector_ids import Version, metadata, parts, vector_id, versions, versions_json
+from shoal.worker.vectorize_client import DELETE_MAX, VectorizeClient
+
+SWEEP_VECTORS: Final = 10 * DELETE_MAX
+"""Removed before their notes are."""
 
 # ?1 of all: [[rid, mark, passages], ...] or [rid, ...].
 _VERSIONS: Final = "select value->>0 as rid, value->>1 as mark, value->>2 as passages from json_each(?1)"
@@ -158,12 +161,13 @@ class VectorizeIndex:
         return len(gone)
 
     async def sweep(self, gone: Sequence[Version]) -> None:
-        """Delete the vectors of versions that are noted as gone, then their notes."""
-        if not gone:
-            return
-        await self.client.delete([one for version in gone for one in version.ids])
-        told = (versions_json(gone),)
-        await self._database.batch([Statement(sql.WANT_DROPPED, told), Statement(_UNNOTE, told)])
+        """Delete the vectors of versions that are noted as gone, then their notes: some at a time, so that an
+        invocation which can't hold all of them still gets on.
+        """
+        for part in parts(gone, SWEEP_VECTORS):
+            await self.client.delete([one for version in part for one in version.ids])
+            told = (versions_json(part),)
+            await self._database.batch([Statement(sql.WANT_DROPPED, told), Statement(_UNNOTE, told)])
 
     def applies(self, where: Filter) -> bool:
         """Say whether Vectorize filters by all of it: not by tags, entities, conversations or times of storing."""

@@ -23,7 +23,7 @@ HITS_MAX: Final = 100
 READ_WAIT_S: Final = 5.0
 WRITE_WAIT_S: Final = 30.0
 CALLS_KEPT: Final = 3
-"""Calls that changes leave of an invocation's, to note in the database what was done."""
+"""Calls that changes leave of an invocation's, to note in the database what was done and queue what is left."""
 
 _CODE: Final = re.compile(r"code\s*[=:]\s*(\d{4,5})")
 _RATE_LIMITED: Final = re.compile(r"\b(?:40014|40041|429)\b|too many requests", re.IGNORECASE)

@@ -16,8 +16,9 @@ from shoal.worker.quotas import RESET, next_reset
 
 WAIT_S: Final = 30.0
 """How long one call may take; a hundred passages take about a second. A search waits less (core/finding.py)."""
-CALLS_KEPT: Final = 6
-"""Calls that the model leaves of an invocation's: what it has made must still reach the index and the database."""
+CALLS_KEPT: Final = 8
+"""Calls that the model leaves of an invocation's: what it has made must still reach the index and the database, and
+what is left the queue."""
 
 # The internal codes of Workers AI's table of errors, and 4006, which production sends where the table says 3036.
 _CODE: Final = re.compile(r"\b([345]0[0-4]\d)\b")
