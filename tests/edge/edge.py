@@ -159,6 +159,13 @@ class Edge:
         """Let calls of Vectorize or Workers AI fail: see FaultOrder. Once unless told otherwise; None is for ever."""
         self.standin.control(faults=[{"service": service, "kind": kind, **more}])
 
+    def await_hang(self) -> None:
+        """Wait until every order to fail has been taken: where it was a time-out, a call hangs now."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while any(self.standin.state()[service]["faults"] for service in ("ai", "vectorize")):
+            assert time.monotonic() < deadline, "nothing hangs"
+            time.sleep(0.01)
+
     def settle(self) -> None:
         """Let the queue run dry, and the index show what it has taken."""
         self.rig.drain()

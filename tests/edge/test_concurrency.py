@@ -140,8 +140,7 @@ def test_a_request_that_hangs_at_the_model_holds_nobody_else_up(edge: Edge):
     async def one_hangs() -> None:
         async with httpx.AsyncClient(base_url=edge.rig.url, headers=headers, timeout=TIMEOUT_S) as client:
             hanging = asyncio.create_task(find(client, 0))
-            while edge.standin.state()["ai"]["faults"]:
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(edge.await_hang)
             await asyncio.gather(*(ask(client, n) for n in range(4) for ask in (find, find_by_mcp, store, health)))
             assert not hanging.done()
             edge.standin.control(release=True)

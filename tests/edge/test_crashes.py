@@ -24,14 +24,6 @@ def edge(opened: Edge) -> Iterator[Edge]:
     opened.rig.drain()
 
 
-def hangs(edge: Edge) -> None:
-    """Wait until a call of a stand-in hangs: its order has been taken."""
-    deadline = time.monotonic() + WAIT_S
-    while any(edge.standin.state()[service]["faults"] for service in ("ai", "vectorize")):
-        assert time.monotonic() < deadline, "nothing hangs"
-        time.sleep(0.01)
-
-
 def twenty_at_once(edge: Edge) -> list[int]:
     """Return the statuses of requests of every kind, all of them the first of their isolate."""
     headers = {"authorization": edge.http.headers["authorization"], "accept": "application/json, text/event-stream"}
@@ -65,7 +57,7 @@ def test_a_crash_in_the_middle_of_indexing_costs_nothing_and_the_next_isolate_se
     edge.order(service, "timeout", on=on, applied=applied)
     one = edge.store(COFFEE)
     edge.update(known, type="decision")
-    hangs(edge)
+    edge.await_hang()
     edge.crash()
     with edge.rig.watched():
         assert twenty_at_once(edge) == [200] * 14 + [201] * 6
@@ -81,7 +73,7 @@ def test_a_crash_in_the_middle_of_a_removal_leaves_nothing_behind(edge: Edge, ap
     edge.settle()
     edge.order("vectorize", "timeout", on="deleteByIds", applied=applied)
     edge.delete(one, purge=True)
-    hangs(edge)
+    edge.await_hang()
     edge.crash()
     with edge.rig.watched():
         reconciled(edge)
