@@ -3,9 +3,9 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -42,11 +42,13 @@ def inspector() -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A home, the environment in which its processes start, and its daemon's MCP address."""
+    """A home, the environment in which its processes start, and its daemon's MCP address; or another server's."""
 
     home: Home
     environment: dict[str, str]
     url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """What a client must send."""
 
 
 def place_in(folder: Path) -> Place:

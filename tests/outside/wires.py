@@ -66,7 +66,7 @@ class HttpWire:
     def __init__(self, place: Place, version: str) -> None:
         self.version = version
         self._url = place.url
-        self._client = httpx.Client(timeout=20)
+        self._client = httpx.Client(timeout=20, headers=place.headers)
         self._number = 0
 
     def post(self, body: Any, said: dict[str, str]) -> httpx.Response:
