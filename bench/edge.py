@@ -8,6 +8,7 @@ of Vectorize and Workers AI, which are not Cloudflare's; D1, Queues and the rate
 to read the CPU time of a process.
 """
 
+import functools
 import statistics
 import time
 from collections.abc import Sequence
@@ -40,8 +41,10 @@ PLANTED_AT_ONCE: Final = 1_000
 MIXED: Final = 1_000
 STARTS: Final = 5
 """Starts of each kind, of which the median counts."""
-CRONS: Final = {"cron_5_minutes": "*/5 * * * *", "cron_hourly": "7 * * * *"}
-QUEUE: Final = "shoal-index"
+BEHIND: Final = 5
+"""Batches of the queue, and events of a cron, of each kind."""
+OFTEN_CRON: Final = "*/5 * * * *"
+CRONS: Final = {"cron_confirming": OFTEN_CRON, "cron_5_minutes": OFTEN_CRON, "cron_hourly": "7 * * * *"}
 MB: Final = 2**20
 
 TARGETS: Final = (
@@ -115,7 +118,7 @@ def costs(invocations: Sequence[Invocation]) -> dict[str, float]:
 
 def plant(worker: EdgeWorker, count: int, given: Sequence[Note]) -> dict[str, Note]:
     """Store notes and let them be embedded; return them by id. Both crons have run once, as soon after a deployment."""
-    for cron in CRONS.values():
+    for cron in set(CRONS.values()):
         worker.rig.cron(cron)
     planted: dict[str, Note] = {}
     for start in track(range(0, count, PLANT_BATCH), description=f"storing {count}", console=console):
@@ -157,17 +160,35 @@ def _round(worker: EdgeWorker, calls: Sequence[Call]) -> tuple[list[Sample], flo
 def behind(worker: EdgeWorker, clientele: Clientele) -> dict[str, dict[str, float]]:
     """Return what goes on behind requests: the queue's batch of one memory and of many, and the crons.
 
-    The first cron of five minutes finds all that was planted not yet confirmed, the second nothing to do.
+    The first cron of five minutes finds all that was planted not yet confirmed, the later ones nothing to do.
     """
     figures: dict[str, dict[str, float]] = {}
-    for name, call in {"queue_1": clientele.store(), "queue_100": clientele.store_all(BATCH)}.items():
-        done = worker.invocations(call)
-        figures[name] = costs([one for one in done if one.kind == "queue" and one.name == QUEUE])
-    crons = {"cron_confirming": CRONS["cron_5_minutes"], **CRONS}
-    for name, cron in crons.items():
-        done = worker.invocations(lambda cron=cron: worker.rig.cron(cron))
-        figures[name] = costs([one for one in done if one.kind == "scheduled"])
+    for name, calls in {
+        "queue_1": [clientele.store() for _ in range(BEHIND)],
+        "queue_100": [clientele.store_all(BATCH) for _ in range(BEHIND)],
+    }.items():
+        figures[name] = _background(worker, "queue", calls, [worker.settle] * BEHIND)
+    for name, cron in CRONS.items():
+        fire = functools.partial(worker.rig.cron, cron)
+        times = 1 if name == "cron_confirming" else BEHIND
+        figures[name] = _background(worker, "scheduled", [_nothing] * times, [fire] * times)
     return figures
+
+
+def _background(worker: EdgeWorker, kind: str, before: Sequence[Call], then: Sequence[Call]) -> dict[str, float]:
+    """Return what the invocations of a kind cost that come of doing something, each time after a call, with their CPU."""
+    done: list[Invocation] = []
+    cpu_s = 0.0
+    for prepare, act in zip(before, then, strict=True):
+        prepare()
+        before_s = worker.cpu_s()
+        done += [one for one in worker.invocations(act) if one.kind == kind]
+        cpu_s += worker.cpu_s() - before_s
+    return {**costs(done), "cpu_ms": round(cpu_s / len(done) * 1000, 1), "n": len(done)}
+
+
+def _nothing() -> None:
+    pass
 
 
 def warm_up(worker: EdgeWorker, clientele: Clientele) -> float:
@@ -238,6 +259,7 @@ def measure(memories: int) -> dict[str, Any]:
         wasm_mb_at_start = worker.rig.wasm_bytes() / MB
         planted = plant(worker, memories, corpus)
         clientele = Clientele(worker.client, planted, iter(corpus[memories:]))
+        database_bytes = worker.client.call("GET", "/api/v1/stats")["database_bytes"]
         first_mcp_ms = warm_up(worker, clientele)
         operations = {
             operation.name: timed(worker, operation).figures()
@@ -255,6 +277,7 @@ def measure(memories: int) -> dict[str, Any]:
     return {
         "memories": memories,
         "first_mcp_ms": first_mcp_ms,
+        "database_bytes_a_memory": round(database_bytes / memories),
         "p50_ms": {name: figures["p50_ms"] for name, figures in operations.items() if "p50_ms" in figures},
         "calls": calls,
         "rows_read_by_store": operations["store"]["rows_read"],
