@@ -176,7 +176,7 @@ def behind(worker: EdgeWorker, clientele: Clientele) -> dict[str, dict[str, floa
 
 
 def _background(worker: EdgeWorker, kind: str, before: Sequence[Call], then: Sequence[Call]) -> dict[str, float]:
-    """Return what the invocations of a kind cost that come of doing something, each time after a call, with their CPU."""
+    """Return what invocations of a kind cost that come of doing something after a call, and their CPU milliseconds."""
     done: list[Invocation] = []
     cpu_s = 0.0
     for prepare, act in zip(before, then, strict=True):
