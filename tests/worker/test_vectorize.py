@@ -271,6 +271,23 @@ async def test_a_search_has_strays_removed_by_itself(world: World):
     world.assert_in_step()
 
 
+async def test_strays_nearer_than_any_memory_keep_none_from_being_found(world: World):
+    ids = await world.store_all([f"boat {n} sails" for n in range(9)])
+    await world.deliver()
+    nearest = await world.env.AI.run("@cf/baai/bge-m3", {"text": ["boat sails"]})
+    told = metadata(space="main", type_name="note", kind="semantic", occurred_ms=0, archived=False)
+    strays = [f"{(5_000 + n) * PASSAGES_MAX}.{'0' * 16}" for n in range(90)]
+    await world.env.VECTORIZE.upsert([{"id": one, "values": nearest["data"][0], "metadata": told} for one in strays])
+
+    async def run(model: str, inputs: dict[str, object]) -> object:
+        return nearest
+
+    world.env.AI.run = run  # so that a query is near to the memories without a word of theirs
+    found = await world.find("Segelschiff", n_results=50)
+    assert sorted(one.id for one in found.results) == sorted(ids)
+    assert len(world.indexed()) == 9
+
+
 # Errors
 
 

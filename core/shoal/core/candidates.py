@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self, cast
 
@@ -173,6 +173,7 @@ _COLUMNS: Final = (
     "r.rid, r.occurred_at, r.space || char(0) || r.conversation_id as conversation, r.position,"
     f" {SUPERSEDED} as superseded, r.init->>'content' = ? as verbatim"
 )
+# The first list are those to look at, the second those whose neighbours come along.
 _FOUND: Final = f"""(
   select value as rid from json_each(?)
   union
@@ -181,6 +182,10 @@ _FOUND: Final = f"""(
     cross join record n on n.space = m.space and n.conversation_id = m.conversation_id
       and n.position between m.position - {REACH} and m.position + {REACH}) x
   cross join record r on r.rid = x.rid"""
+
+
+Best = Callable[[Known, int], list[int]]
+"""Returns the rids of the best that were found, so many more than are needed."""
 
 
 class Fetched(NamedTuple):
@@ -194,22 +199,25 @@ class Fetched(NamedTuple):
     """Whether others that pass may lie beyond what the vector index returned, since it could not filter by all."""
 
 
-async def rows_of(context: Context, rids: Sequence[int], known: Known, where: Filter, text: str) -> Fetched:
-    """Return these memories, and their neighbours in the conversation, that pass the filter, ready to rank.
+async def rows_of(context: Context, best: Best, known: Known, where: Filter, text: str) -> Fetched:
+    """Return the best memories, and their neighbours in the conversation, that pass the filter, ready to rank.
 
     `text` is the query, normalised: a memory that says just that is marked. Vectors that turn out not to count are
     no evidence; those of no memory are handed to the context's `discard`.
     """
     passing, params = condition(where, "r")
-    wanted = compact_json(rids)
     if context.embedder is None or not known.vectors.doubtful:
+        wanted = compact_json(best(known, 0))
         rows = await context.database.query(
             f"select {_COLUMNS} from {_FOUND} where {passing}", (text, wanted, wanted, *params)
         )
         return Fetched(_candidates(rows, known), known.passages, partial=False)
+    # Any number of the vectors may not count: none of these may keep another memory from being looked at.
+    rids = best(known, len(known.vectors.similarities))
+    near = best(known, 0) if known.vectors.applied else rids
     rows = await context.database.query(
         f"select {_COLUMNS}, {standing_of(passing)} from {_FOUND} {STATE_OF}",
-        (text, *params, wanted, wanted, context.embedder.fingerprint),
+        (text, *params, compact_json(rids), compact_json(near), context.embedder.fingerprint),
     )
     standings = {cast("int", row["rid"]): Standing.read(row) for row in rows}
     looked_at = standings.keys() | set(rids)
@@ -218,9 +226,8 @@ async def rows_of(context: Context, rids: Sequence[int], known: Known, where: Fi
         context.discard(sifted.ghosts)
     partial = sifted.outside > 0 and known.vectors.full and not known.vectors.applied
     known = Known.of(known.words, VectorHits.of(sifted.hits))
-    found = known.evidence.keys() | set(known.words.in_time)
     candidates = _candidates([row for row in rows if row["passes"]], known)
-    return Fetched(_within_reach(candidates, found & set(rids)), known.passages, partial)
+    return Fetched(_within_reach(candidates, set(best(known, 0))), known.passages, partial)
 
 
 def _candidates(rows: Sequence[Row], known: Known) -> list[Candidate]:
@@ -239,7 +246,7 @@ def _candidates(rows: Sequence[Row], known: Known) -> list[Candidate]:
 
 
 def _within_reach(candidates: Sequence[Candidate], found: Set[int]) -> list[Candidate]:
-    """Return those that were found and their neighbours: the others only a vector that doesn't count has brought."""
+    """Return those that were found and their neighbours: the others only what doesn't count has brought."""
     near = {
         (one.conversation, one.position + step)
         for one in candidates

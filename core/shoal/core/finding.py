@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import islice
 from typing import Final, cast
 
@@ -90,7 +91,7 @@ async def search(
     )
     known = Known.of(words, vectors)
     query = _query(found, len(expressions), words.left.calibration)
-    fetched = await rows_of(context, _worth_a_look(known, query), known, where, found.text)
+    fetched = await rows_of(context, partial(_worth_a_look, query), known, where, found.text)
     if fetched.partial:
         notes.append(Note(code=NoteCode.PARTIAL, message=_BEYOND))
     # A score of 0 is no answer: nothing of the query is said, and nothing is nearer than chance.
@@ -144,11 +145,9 @@ def _query(found: _Search, terms_n: int, calibration: Calibration | None) -> Que
     )
 
 
-def _worth_a_look(known: Known, query: Query) -> list[int]:
-    """Return the rids of the memories whose rows are fetched."""
-    # Of what the index could not filter, any number may not pass: none of that may keep another from being looked at.
-    unfiltered = 0 if known.vectors.applied else len(known.vectors.similarities)
-    return list(dict.fromkeys((*shortlist(known.evidence, query, SHORTLIST + unfiltered), *known.words.in_time)))
+def _worth_a_look(query: Query, known: Known, spare: int) -> list[int]:
+    """Return the rids of the best memories that were found, `spare` more than are needed."""
+    return list(dict.fromkeys((*shortlist(known.evidence, query, SHORTLIST + spare), *known.words.in_time)))
 
 
 async def _by_meaning(context: Context, text: str, where: Filter, notes: list[Note]) -> VectorHits:
