@@ -19,7 +19,7 @@ BUDGETS_S: Final = {
     "core": 90,
     "api": 45,
     "local": 180,
-    "conformance": 30,
+    "conformance": 45,
     "outside": 90,
     "bench": 30,
     "edge": 150,

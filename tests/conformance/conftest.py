@@ -1,9 +1,10 @@
 """Every implementation of the three protocols. To add one: write an opener and name it in its table."""
 
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -11,6 +12,7 @@ import pytest
 # The index that lies apart (tests/core/apart.py) is imported from the root.
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.conformance import remote
 from tests.core.apart import ApartIndex, Hydrated
 from tests.edge.doubles.ai import AiBinding, AiEngine
 from tests.edge.doubles.d1 import D1Database as D1Double
@@ -127,9 +129,16 @@ async def fastembed_embedder(folder: Path) -> AsyncIterator[Embedder]:
         embedder.close()
 
 
-Opener = Callable[[Path], AbstractAsyncContextManager[object]]
+Opener = Callable[[Any], AbstractAsyncContextManager[object]]
+"""Takes an empty folder, or what the fixture of its name in PLACES gives."""
 
-DATABASES: Mapping[str, Opener] = {"fake": fake_database, "apsw": apsw_database, "d1": d1_database}
+DATABASES: Mapping[str, Opener] = {
+    "fake": fake_database,
+    "apsw": apsw_database,
+    "d1": d1_database,
+    "d1-in-workerd": remote.database_at,
+}
+PLACES: Mapping[str, str] = {"d1-in-workerd": "workerd"}
 INDEXES: Mapping[str, Opener] = {
     "fake": fake_index,
     "sqlite-vec": sqlite_vec_index,
@@ -143,10 +152,18 @@ EMBEDDERS: Mapping[str, Opener] = {
 }
 
 
+@pytest.fixture(scope="session")
+def workerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Worker that has the edge's driver on a real local D1; once a run."""
+    with remote.running(tmp_path_factory.mktemp("workerd")) as url:
+        yield url
+
+
 @pytest.fixture(params=DATABASES)
 async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[object]:
     """An empty database."""
-    async with DATABASES[request.param](tmp_path) as opened:
+    place = request.getfixturevalue(PLACES[request.param]) if request.param in PLACES else tmp_path
+    async with DATABASES[request.param](place) as opened:
         yield opened
 
 

@@ -15,7 +15,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 SAFE_INT_MAX: Final = 2**53 - 1
-"""Greatest absolute value of an integer that is a JavaScript number; one beyond becomes a BigInt."""
+"""Greatest absolute value of a whole JavaScript number that comes back as an int."""
+SENT_INT_MAX: Final = SAFE_INT_MAX - 1
+"""Greatest absolute value of an int that is sent as a JavaScript number; from SAFE_INT_MAX on it becomes a BigInt."""
 
 JsValue = Any
 """None, bool, int, float, str, BigInt, array, datetime, or a list or dict of such."""
@@ -62,7 +64,7 @@ def to_js(value: object) -> JsValue:
         case None | bool() | float() | str() | datetime():
             return value
         case int():
-            return value if abs(value) <= SAFE_INT_MAX else BigInt(value)
+            return value if abs(value) <= SENT_INT_MAX else BigInt(value)
         case bytes():
             return array("B", value)
         case array():

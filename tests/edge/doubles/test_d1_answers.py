@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.edge.doubles.d1 import D1Database, D1PreparedStatement
-from tests.edge.doubles.sdk import JsError, from_js
+from tests.edge.doubles.sdk import SAFE_INT_MAX, JsError, from_js
 
 RECORDED = json.loads(Path(__file__).with_name("d1_answers.json").read_text(encoding="utf-8"))
 LONG_TEXT = "D1_ERROR: To execute a transaction"
@@ -13,6 +13,9 @@ LONG_TEXT = "D1_ERROR: To execute a transaction"
 
 
 def revived(value: Any) -> Any:
+    if value == SAFE_INT_MAX:
+        # JavaScript sent it as a number, as Python does with a float only.
+        return float(value)
     return bytes(value["$bytes"]) if isinstance(value, dict) and "$bytes" in value else value
 
 

@@ -22,6 +22,9 @@ WAITS_MS: Final = (40, 160, 640)
 """Longest pause before each further try; the real one is random, so that those refused together don't return together.
 D1 itself has tried reads three times already."""
 
+INT_MAX: Final = 2**53 - 2
+"""The runtime passes integers up to here on as numbers, and those beyond as BigInts, which D1 refuses."""
+
 _T = TypeVar("_T")
 
 
@@ -61,7 +64,7 @@ class D1Database:
 
     def _prepared(self, sql: str, params: Sequence[SqlValue]) -> D1Statement:
         statement = self._binding.prepare(sql)
-        return statement.bind(*params) if params else statement
+        return statement.bind(*map(_bindable, params)) if params else statement
 
     async def _call(self, send: Callable[[], Awaitable[_T]], statements: int, *, reads: bool) -> _T:
         for wait_ms in (*WAITS_MS, None):
@@ -88,6 +91,11 @@ class D1Database:
         self._budget.rows_written += int(meta.get("rows_written", 0))
         self._size_bytes = int(meta.get("size_after", 0))
         return [_row(row) for row in cast("Sequence[dict[str, Any]]", answer["results"])]
+
+
+def _bindable(value: SqlValue) -> SqlValue:
+    """Return the value in a form that D1 takes: the last integer that core allows is exact as a float too."""
+    return float(value) if isinstance(value, int) and abs(value) > INT_MAX else value
 
 
 def _row(row: dict[str, Any]) -> Row:
