@@ -1,8 +1,11 @@
+from collections.abc import Sequence
+
 import pytest
 from tests.core.rig import ALL, Rig
 
 from shoal.core.caller import Caller, Scope
-from shoal.core.reading import ANSWER_MAX_CHARS, TOOL_ANSWER_MAX_CHARS
+from shoal.core.protocols import Row, SqlValue
+from shoal.core.reading import ANSWER_MAX_BYTES, TOOL_ANSWER_MAX_BYTES
 from shoal.schema.errors import InvalidId, InvalidInput, NotAllowed, OutOfRange, TooMany
 from shoal.schema.limits import CONTENT_MAX_BYTES
 from shoal.schema.models import GetRequest, StoreItem
@@ -185,12 +188,32 @@ async def test_a_tools_answer_is_cut_where_it_gets_too_long_and_says_so(rig: Rig
 
 async def test_the_first_memory_is_whole_however_long(rig: Rig):
     one = await rig.store("word " * 20_000)
-    assert len((await rig.one(one.id)).content) > TOOL_ANSWER_MAX_CHARS
+    assert len((await rig.one(one.id)).content) > TOOL_ANSWER_MAX_BYTES
 
 
 async def test_any_answer_is_cut_before_it_gets_huge(rig: Rig):
     long = "word " * (CONTENT_MAX_BYTES // 5 - 10)
     ids = [(await rig.store(f"{number} {long}")).id for number in range(33)]
     answer = await rig.memory.get(GetRequest(ids=ids), Caller(clamps=False))
-    assert len(answer.memories) == ANSWER_MAX_CHARS // len(long)
+    assert len(answer.memories) == ANSWER_MAX_BYTES // len(long)
     assert [(note.code, note.n) for note in answer.notes] == [("truncated", len(ids) - len(answer.memories))]
+
+
+async def test_contents_that_no_answer_has_are_not_even_read(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    long = "word " * (CONTENT_MAX_BYTES // 5 - 10)
+    ids = [(await rig.store(f"{number} {long}")).id for number in range(6)]
+    query, read = rig.database.inner.query, [0]
+
+    async def counted(text: str, params: Sequence[SqlValue] = ()) -> list[Row]:
+        rows = await query(text, params)
+        read.append(sum(len(value) for row in rows for value in row.values() if isinstance(value, str)))
+        return rows
+
+    monkeypatch.setattr(rig.database.inner, "query", counted)
+    for fields in ({"ids": ids}, {"page_size": 6}):
+        assert len((await rig.memory.get(GetRequest(**fields), ALL)).memories) == 1
+        assert max(read) < CONTENT_MAX_BYTES + TOOL_ANSWER_MAX_BYTES
+    read[:] = [0]
+    await rig.delete(*ids)
+    await rig.memory.revive(ids, ALL)
+    assert max(read) < len(long) // 100

@@ -11,6 +11,7 @@ from shoal.core.criteria import NARROWING, filter_of, narrowing, refuse_with_ids
 from shoal.core.filters import selection
 from shoal.core.protocols import Row
 from shoal.core.reading import ANY_STATE, VISIBLE, by_ids
+from shoal.core.rows import NAMES
 from shoal.core.text import clean
 from shoal.core.times import MS_PER_DAY, iso
 from shoal.schema.errors import InvalidInput
@@ -67,7 +68,7 @@ async def _selected(context: Context, request: DeleteRequest, caller: Caller, no
     ids = ids_of(request.id, request.ids)
     if ids:
         refuse_with_ids(request)
-        rows = await by_ids(context, ids, caller.readable_by_id(request.space), states)
+        rows = await by_ids(context, ids, caller.readable_by_id(request.space), states, NAMES)
         if len(rows) < len(ids):
             missing = len(ids) - len(rows)
             notes.append(Note(code=NoteCode.MISSING, message=f"{missing} of {len(ids)} were not found.", n=missing))
@@ -83,9 +84,7 @@ async def _by_criteria(
     context: Context, criteria: Criteria, caller: Caller, states: tuple[int, ...], notes: list[Note]
 ) -> list[Row]:
     sql, params = selection(filter_of(context, criteria, caller, states), "r")
-    rows = await context.database.query(
-        f"select r.rid, lower(hex(r.id)) as id, r.space from record r where {sql} limit ?", (*params, BATCH_MAX + 1)
-    )
+    rows = await context.database.query(f"select {NAMES} from record r where {sql} limit ?", (*params, BATCH_MAX + 1))
     if len(rows) > BATCH_MAX:
         notes.append(Note(code=NoteCode.PARTIAL, message=f"More match: {BATCH_MAX} go a call; call again."))
     return rows[:BATCH_MAX]
@@ -104,7 +103,7 @@ async def revive(context: Context, ids: Sequence[str], caller: Caller) -> Revive
     """Take memories out of the trash. Raises InvalidId, NotAllowed."""
     caller.require(Scope.WRITE)
     wanted = ids_of(None, list(ids))
-    rows = await by_ids(context, wanted, caller.readable_by_id(None), (State.TRASHED,))
+    rows = await by_ids(context, wanted, caller.readable_by_id(None), (State.TRASHED,), NAMES)
     cells = [local(one, space, "trash", None, Mode.RESTORE) for one, space in _keys(rows)]
     back = _reached(rows, await _apply_pages(context, cells, context.clock()), (State.TRASHED,))
     return ReviveAnswer(ids=back, not_found=[one for one in wanted if one not in back])
@@ -114,7 +113,7 @@ async def empty_trash(context: Context) -> list[str]:
     """Purge what has lain in the trash longer than `trash_days`, at most BATCH_MAX memories; return their ids."""
     before = context.clock() - context.trash_days * MS_PER_DAY
     rows = await context.database.query(
-        "select r.rid, lower(hex(r.id)) as id, r.space from record r indexed by record_trash"
+        f"select {NAMES} from record r indexed by record_trash"
         " cross join cell c on c.rid = r.rid and c.field = 'trash'"
         # The stamp as well: it never goes back, where a clock that was years behind dated the delete.
         " where r.state = 3 and max(c.value, cast(substr(c.hlc, 1, 19) as integer) / 65536) < ?1 limit ?2",

@@ -34,6 +34,9 @@ SUPERSEDED: Final = (
 )
 """SQL for the id of what superseded `r`; null when that can't be seen: a version whose successor went is the latest."""
 
+NAMES: Final = "r.rid, lower(hex(r.id)) as id, r.space"
+"""Columns that name a memory `r`."""
+
 WHOLE: Final = (
     "r.rid, lower(hex(r.id)) as id, r.space, r.type, r.state, r.occurred_at, r.created_at, r.updated_at,"
     " r.conversation_id, r.position, r.init->>'content' as content,"
@@ -112,13 +115,28 @@ def first_rows(
     )
 
 
-def page_of_rows(where: Filter, order: str, limit: int, offset: int, columns: str = WHOLE) -> Statement:
+def page_of_rows(where: Filter, order: str, limit: int, offset: int, columns: str) -> Statement:
     """Return the query for a page of the memories `r` that pass, in an order; `limit` rows from `offset` on.
 
     The texts are read of that page alone.
     """
     found, params = first_rows(where, order, limit, offset)
     return Statement(f"select {columns} from ({found}) x cross join record r on r.rid = x.rid order by {order}", params)
+
+
+def first_bytes(found: str, order: str, columns: str) -> str:
+    """Return the query for the columns of the memories `r` that the SQL `found` tells by their rids, in an order.
+
+    `?`, its last parameter, says how many bytes of them are read: whole memories, at least one. `total` is in each row
+    how many were found. `order` may name columns of `found`, which is `f`.
+    """
+    return (
+        f"select {columns}, x.total from (select r.rid, row_number() over (order by {order}) as number,"
+        f" octet_length(r.init) as size, count(*) over () as total,"
+        f" sum(octet_length(r.init)) over (order by {order} rows unbounded preceding) as up_to"
+        f" from ({found}) f cross join record r on r.rid = f.rid) x"
+        " cross join record r on r.rid = x.rid where x.up_to <= ? or x.number = 1 order by x.number"
+    )
 
 
 def memory_out(row: Row, ontology: Ontology, trash_days: int) -> MemoryOut:

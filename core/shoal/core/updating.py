@@ -13,7 +13,7 @@ from shoal.core.drafts import FORMAT, Draft, draft, importance, metadata_cells
 from shoal.core.ids import edge_id
 from shoal.core.protocols import Row
 from shoal.core.reading import ANY_STATE, by_ids
-from shoal.core.rows import json_list
+from shoal.core.rows import WHOLE, json_list
 from shoal.core.times import to_ms
 from shoal.schema import tags as tag_rules
 from shoal.schema.errors import InvalidInput, NotFound, TooMany
@@ -47,7 +47,7 @@ async def update(context: Context, request: UpdateRequest, caller: Caller) -> Up
 
 
 async def _current(context: Context, request: UpdateRequest, caller: Caller) -> Row:
-    rows = await by_ids(context, [request.id], caller.readable_by_id(request.space), ANY_STATE)
+    rows = await by_ids(context, [request.id], caller.readable_by_id(request.space), ANY_STATE, WHOLE)
     if not rows:
         raise NotFound(f"There is no memory {request.id}.", "Look for its id with memory_find.")
     if rows[0]["state"] == State.TRASHED and not request.revive:
