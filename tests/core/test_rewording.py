@@ -5,6 +5,7 @@ import pytest
 from tests.core.rig import ALL, Rig, opened
 
 from shoal.core import rewording
+from shoal.schema.limits import CONTENT_MAX_BYTES, TAG_MAX_CHARS, TAGS_MAX
 from shoal.schema.models import FindRequest, StoreItem
 
 
@@ -49,7 +50,7 @@ async def test_old_words_are_written_anew_and_searches_say_that_it_is_under_way(
 
 
 async def test_steps_are_bounded_by_number_and_by_length(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rewording, "STEP_MAX_CHARS", 100)
+    monkeypatch.setattr(rewording, "STEP_MAX_BYTES", 400)
     rig = await outdated(["x " * 200, *(f"fact {n} " + "y" * 40 for n in range(4))])
     assert [await rig.memory.reword() for _ in range(4)] == [2, 2, 1, 0]
     assert len(await rig.by_words("x")) == 1
@@ -57,7 +58,7 @@ async def test_steps_are_bounded_by_number_and_by_length(monkeypatch: pytest.Mon
 
 
 async def test_it_goes_on_where_it_stopped_and_leaves_new_memories_alone(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rewording, "STEP_MAX_CHARS", 1)
+    monkeypatch.setattr(rewording, "STEP_MAX_BYTES", 1)
     rig = await outdated(["one", "two", "three"])
     assert await rig.memory.reword() == 1
     await rig.store("four")
@@ -93,3 +94,16 @@ async def test_a_step_that_fails_is_done_again():
     rig.database.fail_batches_with = None
     await reword_all(rig)
     assert len(await rig.by_words("部署")) == 1
+
+
+async def test_any_number_of_the_longest_chinese_memories_with_all_labels_is_worked_off():
+    """Their words are four times as long as they are, and a statement takes no value over 2 MB."""
+    content = "".join(chr(0x4E00 + n * 7 % 20_000) for n in range(CONTENT_MAX_BYTES // 3 - 3))
+    labels = ["".join(chr(0x4E00 + n * 131 % 20_000) for n in range(k, k + TAG_MAX_CHARS)) for k in range(TAGS_MAX)]
+    rig = await outdated([f"{n} {content}" for n in range(3)], entities=labels)
+    await rig.store_all([StoreItem(content=f"{n} fact", tags=labels) for n in range(40)])
+    rig.connection.execute("update meta set v = 0 where k = 'fts'")
+    rig = await opened(connection=rig.connection, embedder=None)
+    assert await reword_all(rig) > 4
+    assert len(await rig.by_words(content[:2])) == 3
+    assert max(len(batch) for batch in rig.database.batches) <= 8

@@ -103,8 +103,8 @@ async def statements(cells: Sequence[Cell], replica: Replica, now_ms: int) -> li
     if erasing:
         batch.append(Statement(sql.ERASE_CONTENT))
     batch.append(Statement(sql.MODEL_WANTING if replica.index_apart else sql.MODEL))
-    batch += [Statement(sql.INDEX_CONTENT, (page,)) for page in _pages(await _contents(inits))]
-    batch += [Statement(sql.PREPARE_LABELS, (page,)) for page in _pages(_labels(cells))]
+    batch += [Statement(sql.INDEX_CONTENT, (page,)) for page in json_pages(await _contents(inits))]
+    batch += [Statement(sql.PREPARE_LABELS, (page,)) for page in json_pages(_labels(cells))]
     if any(_is_label(cell.field) for cell in cells):
         batch.append(Statement(sql.INDEX_LABELS))
     if erasing:
@@ -157,7 +157,7 @@ def _labels(cells: Sequence[Cell]) -> Iterator[list[str]]:
                 yield [text, prepared]
 
 
-def _pages(items: Iterable[list[str | int]] | Iterable[list[str]]) -> Iterator[str]:
+def json_pages(items: Iterable[list[str | int]] | Iterable[list[str]]) -> Iterator[str]:
     """Yield JSON lists of the items, each at most STATEMENT_MAX_BYTES long."""
     page: list[str] = []
     size = 2

@@ -17,7 +17,8 @@ HOURLY: Final = "7 * * * *"
 """The second cron of wrangler.toml; any other expression means the first, every five minutes."""
 STALE_MS: Final = 180_000
 """After so long, no message is on its way for a memory that is still wanted."""
-REWORD_STATEMENTS: Final = 5
+REWORD_STATEMENTS: Final = 9
+"""A query, and a batch of a step's words."""
 PURGE_STATEMENTS: Final = 25
 """A query, and a batch of at most 500 purged memories."""
 
