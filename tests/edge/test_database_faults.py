@@ -175,7 +175,7 @@ def test_vectors_are_made_though_the_database_is_lost_in_between(edge: Edge, sta
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["lost", "done"])
-@pytest.mark.parametrize("statement", ["into vector_gone", "from vector_gone", "set want = -want"])
+@pytest.mark.parametrize("statement", ["into vector_gone", "delete from vector_gone", "set want = -want"])
 @pytest.mark.parametrize("purge", [False, True], ids=["trash", "purge"])
 def test_memories_go_from_the_index_though_the_database_is_lost_in_between(
     edge: Edge, purge: bool, statement: str, applied: bool
@@ -209,7 +209,7 @@ def test_cron_fails_at_nothing_while_the_database_is_away(edge: Edge, fault: D1F
 
 @pytest.mark.parametrize("noted", [True, False], ids=["noted", "not-even-noted"])
 def test_the_queue_rests_while_the_databases_quota_is_used_up_and_cron_goes_on_the_next_day(edge: Edge, noted: bool):
-    edge.rig.fail("d1", D1Fault.DAILY_WRITES, times=100, on="vector_gone")
+    edge.rig.fail("d1", D1Fault.DAILY_WRITES, times=100, on="into vector_gone")
     if not noted:
         edge.rig.fail("d1", D1Fault.DAILY_WRITES, times=100, on="'paused'")
     one = edge.store(COFFEE)
