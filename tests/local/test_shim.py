@@ -321,6 +321,7 @@ def test_a_client_that_has_gone_ends_the_shim(monkeypatch: pytest.MonkeyPatch) -
             raise BrokenPipeError
 
     release = threading.Event()
+    before = set(threading.enumerate())
 
     def answer(handler: Handler, body: dict[str, Any]) -> None:
         if body["id"] == 2:
@@ -336,4 +337,4 @@ def test_a_client_that_has_gone_ends_the_shim(monkeypatch: pytest.MonkeyPatch) -
         Shim("/mcp", "en", Launcher(daemon), output, lambda _: None).run(source)
         release.set()
         assert time.monotonic() - started < 3
-    eventually(lambda: threading.active_count() < 10, "the end of the threads")
+    eventually(lambda: set(threading.enumerate()) <= before, "the end of the threads")
