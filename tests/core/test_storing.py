@@ -6,6 +6,7 @@ from tests.core.rig import DAY, NOW, Rig, opened
 
 from shoal.core import service
 from shoal.core.caller import Caller, Scope
+from shoal.core.context import EDGE
 from shoal.core.ids import memory_id, turn_key
 from shoal.schema.errors import (
     ContentTooLong,
@@ -264,6 +265,27 @@ async def test_items_and_content_exclude_each_other(rig: Rig):
         await rig.store_all([StoreItem(content=str(n)) for n in range(BATCH_MAX + 1)])
     with pytest.raises(InvalidInput):
         await rig.memory.store(StoreRequest(), Caller())
+
+
+async def test_one_text_with_more_tags_than_a_statement_takes_is_refused_before_anything_is_written(rig: Rig):
+    items = [StoreItem(content="the same", tags=[f"{n}-{k}-".ljust(100, "x") for k in range(64)]) for n in range(300)]
+    before = rig.written()
+    with pytest.raises(TooMany):
+        await rig.store_all(items)
+    assert rig.written() == before
+    assert len((await rig.store_all(items[:50])).results) == 50
+
+
+async def test_what_takes_more_batches_than_one_request_may_run_is_refused_before_anything_is_written():
+    rig = await opened(policy=EDGE)
+    labels = {"tags": [f"t{k}" for k in range(64)], "entities": [f"e{k}" for k in range(64)]}
+    items = [StoreItem(content=f"memory {n}", **labels) for n in range(500)]
+    before = rig.written()
+    with pytest.raises(TooMany):
+        await rig.store_all(items, space="a space with a long name " * 2)
+    assert rig.written() == before
+    assert len((await rig.store_all(items[:200], space="a space with a long name " * 2)).results) == 200
+    assert len((await rig.store_all([item.model_copy(update={"entities": None}) for item in items])).results) == 500
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ import logging
 
 import pytest
 from tests.edge.doubles.d1 import D1Fault
-from tests.worker.world import NOW, World
+from tests.worker.world import ALL, NOW, World
 
+from shoal.core.context import EDGE
 from shoal.core.protocols import Statement
 from shoal.schema.errors import (
     DatabaseFull,
@@ -15,6 +16,8 @@ from shoal.schema.errors import (
     StorageOverQuota,
     TooManyStatements,
 )
+from shoal.schema.limits import BODY_MAX_BYTES
+from shoal.schema.models import StoreItem, StoreRequest
 from shoal.worker import d1, d1_errors
 from shoal.worker.budget import Budget
 from shoal.worker.d1 import D1Database
@@ -216,6 +219,18 @@ async def test_a_batch_that_would_go_over_the_budget_is_refused_before_it_is_sen
     assert budget.statements_left == 0
     with pytest.raises(TooManyStatements):
         await database.query("select 1")
+
+
+async def test_the_heaviest_store_that_is_taken_fits_into_one_request(world: World):
+    labels = {"tags": [f"标签{k}" for k in range(64)], "entities": [f"实体{k}" for k in range(30)]}
+    contents = (f"{n} {chr(0x4E00 + n) * 300}" for n in range(500))
+    items = [StoreItem(content=one, conversation_id="c", position=n, **labels) for n, one in enumerate(contents)]
+    request = StoreRequest(items=items, revive=True)
+    assert BODY_MAX_BYTES * 0.8 < len(request.model_dump_json(exclude_none=True).encode()) <= BODY_MAX_BYTES
+    async with world.woken() as edge:
+        await edge.memory.store(request, ALL)
+        assert edge.budget.calls["d1"] == EDGE.pages_max
+        assert edge.budget.statements_left > 2
 
 
 async def test_calls_count_too(world: World):

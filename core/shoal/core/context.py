@@ -38,8 +38,10 @@ class Policy:
     page_cells: int
     """Cells written in one batch, and"""
     page_bytes: int
-    """their bytes as JSON: whichever is reached first. At the edge batches are few, since their statements count: even
-    the largest body, of 500 memories with all the tags that they may have, fits into what one request may run."""
+    """their bytes as JSON: whichever is reached first. At the edge batches are few, since their statements count."""
+    pages_max: int
+    """Batches of one store. At the edge each takes up to 13 of the 50 statements of a request, and one more for each
+    megabyte of words; 500 memories with all the tags that they may have take two."""
 
 
 LAPTOP: Final = Policy(
@@ -53,6 +55,7 @@ LAPTOP: Final = Policy(
     erases_at_once=True,
     page_cells=500,
     page_bytes=512 * 1024,
+    pages_max=1_000,
 )
 EDGE: Final = Policy(
     dirty=False,
@@ -65,6 +68,7 @@ EDGE: Final = Policy(
     erases_at_once=False,
     page_cells=30_000,
     page_bytes=1_900_000,
+    pages_max=3,
 )
 
 

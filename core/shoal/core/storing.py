@@ -1,6 +1,7 @@
 """Store: validate, name, one batch, acknowledge. What became of each memory comes from the batch itself."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from shoal.core.apply import Prior, apply
 from shoal.core.caller import Caller, Scope
@@ -8,6 +9,7 @@ from shoal.core.cells import Cell, cells_json
 from shoal.core.context import Context, Policy
 from shoal.core.drafts import Draft, draft
 from shoal.core.ids import Key
+from shoal.core.statements import VALUE_MAX_BYTES
 from shoal.schema.errors import InvalidInput, TooMany
 from shoal.schema.limits import BATCH_MAX
 from shoal.schema.models import (
@@ -21,6 +23,9 @@ from shoal.schema.models import (
     StoreStatus,
 )
 from shoal.schema.sql import Mode, State
+
+CELLS_OF_ONE: Final = 200
+"""No single item brings more; such a memory fits into a statement for certain."""
 
 
 async def store(
@@ -61,12 +66,21 @@ def _items(request: StoreRequest) -> Sequence[StoreItem]:
 
 
 async def write(context: Context, drafts: Sequence[Draft], mode: Mode, now_ms: int) -> list[Stored]:
-    """Write drafts and return what became of each, in order. Equal texts in one call are one memory."""
+    """Write drafts and return what became of each, in order. Equal texts in one call are one memory.
+
+    Raises TooMany, before anything is written, for what can't be written in one call.
+    """
     united: dict[str, Draft] = {}
     for one in drafts:
         united[one.id] = united[one.id].united(one) if one.id in united else one
     priors: dict[tuple[str, str], Prior] = {}
-    for page in _pages([one.cells(mode) for one in united.values()], context.policy):
+    pages = list(_pages([one.cells(mode) for one in united.values()], context.policy))
+    if len(pages) > context.policy.pages_max:
+        raise TooMany(
+            f"{len(drafts)} memories came with more tags, entities and metadata than one call can write.",
+            "Send fewer at once.",
+        )
+    for page in pages:
         priors.update(await apply(context.database, page, context.replica, now_ms))
     seen: set[str] = set()
     results: list[Stored] = []
@@ -77,11 +91,16 @@ async def write(context: Context, drafts: Sequence[Draft], mode: Mode, now_ms: i
 
 
 def _pages(memories: Sequence[list[Cell]], policy: Policy) -> Iterator[list[Cell]]:
-    """Yield pages of whole memories within the policy's bounds; a larger memory goes alone."""
+    """Yield pages of whole memories within the policy's bounds; a larger memory goes alone. Raises TooMany."""
     page: list[Cell] = []
     size = 0
     for cells in memories:
-        length = len(cells_json(cells).encode()) if len(memories) > 1 else 0
+        length = len(cells_json(cells).encode()) if len(memories) > 1 or len(cells) > CELLS_OF_ONE else 0
+        if length > VALUE_MAX_BYTES:
+            raise TooMany(
+                f"One text came many times, with {len(cells)} tags, entities and the like together.",
+                "Send it in several calls.",
+            )
         if page and (len(page) + len(cells) > policy.page_cells or size + length > policy.page_bytes):
             yield page
             page, size = [], 0

@@ -82,7 +82,8 @@ def translate(text: str, now_ms: int, *, writes: bool) -> StorageError:
 def too_many_statements() -> TooManyStatements:
     """Return the error for work that one invocation can't hold."""
     return TooManyStatements(
-        "This takes more database statements than one request may run; it was not done.", "Send less at once."
+        "One request may run no more database statements; what was left of it was not done.",
+        "Send the same again, or less at once: what was written is not written twice.",
     )
 
 
