@@ -12,6 +12,8 @@ from tests.edge.doubles.vectorize import VectorizeFault
 from tests.worker.world import ALL, MINUTE, OFTEN, World
 
 from shoal.core.text import PREPARE_VERSION
+from shoal.worker import upkeep as upkeeping
+from shoal.worker.edge import Edge
 from shoal.worker.models import KNOWN
 from shoal.worker.upkeep import HOURLY, STALE_MS, upkeep
 
@@ -147,6 +149,20 @@ async def test_a_part_that_fails_does_not_keep_the_next_from_being_done(world: W
     world.vectorize.faults.clear()
     await world.settle()
     world.assert_in_step()
+
+
+async def test_a_fault_of_ours_in_one_part_is_logged_and_leaves_the_rest_to_be_done(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    async def broken(edge: Edge) -> None:
+        raise ValueError("a secret text")
+
+    monkeypatch.setattr(upkeeping, "reconcile", broken)
+    await world.store("a memory")
+    world.rows("update meta set v = 0 where k = 'fts'")
+    await world.cron()
+    assert "catch up failed" in caplog.text
+    assert world.value("select v from meta where k = 'refts'") == 1
 
 
 @pytest.mark.parametrize("kind", [AiFault.RATE_LIMITED, AiFault.INTERNAL])

@@ -88,6 +88,8 @@ async def kept_going(name: str, edge: Edge, work: Callable[[], Awaitable[object]
         return False
     except ShoalError as error:
         log.warning("%s: %s %s", name, error.code, error)
+    except Exception:
+        log.exception("%s failed", name)  # A fault of ours: it must not keep the other parts from being done.
     return True
 
 
