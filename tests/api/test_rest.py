@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from tests.api.conftest import made_memory
 from tests.api.faces import TOKENS, client_of, raw, rest_of
 
+from shoal.api import rest as rest_module
 from shoal.core.service import Memory
 from shoal.schema.errors import DatabaseLocked
 from shoal.schema.limits import BODY_MAX_BYTES, CONTENT_MAX_BYTES
@@ -354,6 +355,14 @@ async def test_the_examples_in_the_document_work(rest: httpx.AsyncClient) -> Non
                 assert answer.is_success, (path, answer.text)
                 tried += 1
     assert tried == 4
+
+
+async def test_the_documents_are_made_once_however_often_anyone_asks(
+    rest: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = [(await rest.get(path)).text for path in ("/openapi.json", "/docs")]
+    monkeypatch.delattr(rest_module, "document")
+    assert [(await rest.get(path)).text for path in ("/openapi.json", "/docs")] == first
 
 
 async def test_the_documentation_page_loads_nothing_and_runs_nothing(rest: httpx.AsyncClient) -> None:

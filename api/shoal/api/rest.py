@@ -9,6 +9,7 @@ with the ids that would go.
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import parse_qsl
@@ -234,13 +235,20 @@ async def _health(request: Request) -> Response:
     )
 
 
+@lru_cache(maxsize=1)
+def _documents(app: FastAPI) -> tuple[str, str]:
+    """Return what /openapi.json and /docs show. They take a while to make, and anyone may ask for them."""
+    made = document(app)
+    return json_of(made), docs_page(made)
+
+
 async def _openapi(request: Request) -> Response:
-    return Response(json_of(document(request.app)), media_type="application/json")
+    return Response(_documents(request.app)[0], media_type="application/json")
 
 
 async def _docs(request: Request) -> Response:
     headers = {"Content-Security-Policy": _DOCS_POLICY}
-    return Response(docs_page(document(request.app)), headers=headers, media_type="text/html")
+    return Response(_documents(request.app)[1], headers=headers, media_type="text/html")
 
 
 async def _refused(request: Request, error: Exception) -> Response:
