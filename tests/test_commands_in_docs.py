@@ -12,10 +12,12 @@ from click.testing import CliRunner
 from shoal.local.cli.group import shoal
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RUN_ELSEWHERE = ("make ", "claude mcp add ")
 """`make run` is run by tests/outside, `make test` is what runs this; Claude Code is another program."""
+OF_THE_EDGE = "edge.md"
+"""Its commands are curl's, to the real Worker: tests/edge runs them, and compares the answers."""
+PAGES = sorted([ROOT / "README.md", *(page for page in (ROOT / "docs").glob("*.md") if page.name != OF_THE_EDGE)])
 
 
 def commands(page: Path) -> Iterator[str]:
