@@ -188,6 +188,23 @@ async def test_a_memory_with_more_vectors_than_a_part_does_not_stop_the_round(
     assert reports[0].wanted == []
 
 
+async def test_a_long_unconfirmed_memory_that_takes_all_room_leaves_the_round_where_it_is(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(reconciling, "AUDIT_VECTORS", 4)
+    others = await stored(world, 6)
+    assert (await once(world)).audited == 4
+    long = await world.store(LONG * 3)
+    await world.deliver()
+    world.rows("update vector_state set mutation = 'another' where rid = ?", world.rid(long))
+    assert world.value("select passages from vector_state where rid = ?", world.rid(long)) > 4
+    world.now_ms += reconciling.UNCONFIRMED_MAX_MS + 1
+    report = await once(world)
+    assert (report.audited, report.wanted, report.round_ended) == (1, [], False)
+    assert world.value("select v from meta where k = 'audit'") == world.rid(others[3])
+    assert (await once(world)).audited == 2
+
+
 async def test_a_part_stays_within_what_an_invocation_may_do(world: World):
     ids = await stored(world, 400)
     await lose(world, *world.indexed()[:20])

@@ -138,18 +138,18 @@ class _Reconciliation:
         old = (self._edge.context.clock() - UNCONFIRMED_MAX_MS,)
         suspects = _within(await self._database.query(_SUSPECTS, old), room // 2)
         page = await self._database.query(_PAGE, old)
-        part = _within(page, room - sum(map(_passages, suspects)))
+        left = room - sum(map(_passages, suspects))
+        part = _within(page, left) if left > 0 else []
         ended = len(page) < AUDIT_MEMORIES and len(part) == len(page)
         rows = {row["rid"]: row for row in (*suspects, *part) if row["settled"]}
         wrong, right = await self._sorted(list(rows.values()), room)
-        told = json.dumps([row["rid"] for row in wrong])
-        await self._database.batch(
-            [
-                Statement(sql.WANT_ANEW, (told,)),
-                Statement(_FOUND, (json.dumps(right),)),
-                Statement(_MOVE_ON, (0 if ended or not part else part[-1]["rid"],)),
-            ]
-        )
+        batch = [
+            Statement(sql.WANT_ANEW, (json.dumps([row["rid"] for row in wrong]),)),
+            Statement(_FOUND, (json.dumps(right),)),
+        ]
+        if ended or part:
+            batch.append(Statement(_MOVE_ON, (0 if ended else part[-1]["rid"],)))
+        await self._database.batch(batch)
         self.report.audited = len(rows)
         self.report.wanted = [cast("str", row["id"]) for row in wrong]
         self.report.round_ended = ended
