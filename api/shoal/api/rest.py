@@ -70,7 +70,7 @@ router: Final = APIRouter(prefix="/api/v1")
 
 
 class Health(Answer):
-    """Whether all is well, for anyone who may reach the server: no contents and no counts of them."""
+    """Whether all is well, for anyone who may reach the server: no contents, and no counts but of work that is left."""
 
     status: str
     """`ok`, or `degraded` when `degraded` says why."""
