@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any
 
 import httpx
-from tests.edge.edge import TIMEOUT_S, Edge
+from tests.edge.edge import PLAIN, Edge
 
 Test = Callable[..., Any]
 
@@ -32,7 +32,7 @@ def forwarding(edge: Edge, **more: str) -> Callable[..., Awaitable[None]]:
             raw_path=(scope["raw_path"].decode() + (query and f"?{query}")).encode()
         )
         request = httpx.Request(scope["method"], url, headers=headers, content=await body_of(receive))
-        async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
+        async with httpx.AsyncClient(**PLAIN) as client:
             answer = await client.send(request)
         told = [(name, value) for name, value in answer.headers.raw if name.lower() not in HOP_BY_HOP]
         await send({"type": "http.response.start", "status": answer.status_code, "headers": told})

@@ -7,10 +7,9 @@ from typing import Any
 import httpx
 import pytest
 from tests.edge.agreement import reconciled
-from tests.edge.edge import COFFEE, ESPRESSO, OFTEN, Edge
+from tests.edge.edge import COFFEE, ESPRESSO, OFTEN, PLAIN, Edge
 
 AT_ONCE = 20
-TIMEOUT_S = 30.0
 ACCEPT = {"accept": "application/json, text/event-stream"}
 
 Ask = Callable[[httpx.AsyncClient, int], Any]
@@ -21,7 +20,7 @@ def together(edge: Edge, *asks: Ask) -> list[Any]:
 
     async def gathered() -> list[Any]:
         headers = {"authorization": edge.http.headers["authorization"], **ACCEPT}
-        async with httpx.AsyncClient(base_url=edge.rig.url, headers=headers, timeout=TIMEOUT_S) as client:
+        async with httpx.AsyncClient(base_url=edge.rig.url, headers=headers, **PLAIN) as client:
             return await asyncio.gather(*(asks[n % len(asks)](client, n) for n in range(AT_ONCE)))
 
     return asyncio.run(gathered())
@@ -138,7 +137,7 @@ def test_a_request_that_hangs_at_the_model_holds_nobody_else_up(edge: Edge):
     headers = {"authorization": edge.http.headers["authorization"], **ACCEPT}
 
     async def one_hangs() -> None:
-        async with httpx.AsyncClient(base_url=edge.rig.url, headers=headers, timeout=TIMEOUT_S) as client:
+        async with httpx.AsyncClient(base_url=edge.rig.url, headers=headers, **PLAIN) as client:
             hanging = asyncio.create_task(find(client, 0))
             await asyncio.to_thread(edge.await_hang)
             await asyncio.gather(*(ask(client, n) for n in range(4) for ask in (find, find_by_mcp, store, health)))

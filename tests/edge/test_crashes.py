@@ -9,9 +9,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from tests.edge.agreement import reconciled
-from tests.edge.edge import COFFEE, Edge
+from tests.edge.edge import COFFEE, PLAIN, Edge
 
-WAIT_S = 20.0
 KILLS = 6
 
 
@@ -30,7 +29,7 @@ def twenty_at_once(edge: Edge) -> list[int]:
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "memory_stats", "arguments": {}}}
 
     async def ask() -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=edge.rig.url, headers=headers, timeout=WAIT_S) as client:
+        async with httpx.AsyncClient(base_url=edge.rig.url, headers=headers, **PLAIN) as client:
             return await asyncio.gather(
                 *(client.post("/mcp", json=call) for _ in range(7)),
                 *(client.get("/api/v1/search", params={"q": "coffee"}) for _ in range(7)),

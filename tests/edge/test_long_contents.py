@@ -21,8 +21,6 @@ LARGEST: dict[str, Items] = {
         {
             "content": str(n),
             "tags": [f"t{n}.{k}" for k in range(TAGS_MAX)],
-            "entities": [f"e{k}" for k in range(TAGS_MAX)],
-            "metadata": {f"k{k}": k for k in range(METADATA_KEYS_MAX)},
         }
         for n in range(BATCH_MAX)
     ],
@@ -51,6 +49,14 @@ def test_the_largest_bodies_are_stored_repeated_and_purged_by_one_request_each(e
     assert edge.get(stored[-1]["id"])["content"] == items[-1]["content"].strip()
     assert {one["status"] for one in post(edge, items)["results"]} == {"merged"}
     assert len(edge.delete(*(one["id"] for one in stored), purge=True)["ids"]) == len(items)
+
+
+def test_more_labels_than_one_request_can_write_are_refused_before_anything_is_written(edge: Edge):
+    labels = [f"n{k}" for k in range(TAGS_MAX)]
+    item = {"tags": labels, "entities": labels, "metadata": dict.fromkeys(labels[:METADATA_KEYS_MAX], 1)}
+    answer = edge.http.post("/api/v1/memories", json={"items": [{"content": str(n), **item} for n in range(BATCH_MAX)]})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "too_many")
+    assert edge.value("select count(*) from record") == 0
 
 
 @pytest.mark.long
