@@ -6,6 +6,7 @@ import pytest
 from tests.core.rig import ALL, DAY, NOW, Rig, cell, opened
 
 from shoal.core.caller import Caller, Scope
+from shoal.core.context import EDGE
 from shoal.core.text import prepare
 from shoal.local.database import ApswDatabase
 from shoal.schema.errors import InvalidId, InvalidInput, NotAllowed, TooMany
@@ -281,6 +282,50 @@ async def test_no_byte_of_a_purged_memory_stays_in_the_file(tmp_path: Path):
             for part in (form, form[1:]):
                 if len(part) > 2 or (len(part) == 2 and not part.isascii()):
                     assert part.encode() not in data, part
+
+
+def in_words(rig: Rig, word: str) -> bool:
+    # FTS5 writes words without the beginning that they share with the one before.
+    return any(word[2:].encode() in bytes(block) for (block,) in rig.rows("select block from content_fts_data"))
+
+
+async def filled(rows: int = 6_000) -> Rig:
+    """Return a memory at the edge, where words are erased part by part, with an index of several parts."""
+    rig = await opened(embedder=None, policy=EDGE)
+    rig.connection.execute("begin")
+    for n in range(rows):
+        words = " ".join(f"w{n * 31 + k * k * 7 % 9_973}" for k in range(300))
+        rig.connection.execute("insert into content_fts (rowid, content) values (?, ?)", (1_000_000 + n, words))
+    rig.connection.execute("commit")
+    return rig
+
+
+async def test_words_are_erased_in_parts_however_large_the_index_is():
+    rig = await filled()
+    one = await rig.store("Zirconium")
+    await rig.purge(one.id)
+    assert in_words(rig, "zirconium")
+    parts = 0
+    while await rig.memory.indexer.erase_words():
+        parts += 1
+    assert parts > 4
+    assert not in_words(rig, "zirconium")
+    assert rig.value("select v from meta where k = 'erase_words'") == 0
+    assert not await rig.memory.indexer.erase_words()
+
+
+async def test_what_is_purged_while_words_are_erased_is_erased_afterwards():
+    rig = await filled()
+    one, other = await rig.store("Zirconium"), await rig.store("Ytterbium")
+    await rig.purge(one.id)
+    for _ in range(2):
+        assert await rig.memory.indexer.erase_words()
+    await rig.purge(other.id)
+    assert rig.value("select v from meta where k = 'erase_words'") == 3
+    while await rig.memory.indexer.erase_words():
+        pass
+    assert not in_words(rig, "zirconium")
+    assert not in_words(rig, "ytterbium")
 
 
 # The turn after a turn that goes

@@ -137,6 +137,19 @@ async def test_a_purge_erases_the_words_at_the_next_run(world: World):
     assert world.value("select v from meta where k = 'erase_words'") == 0
 
 
+async def test_the_words_of_a_large_index_are_erased_over_several_runs(world: World):
+    for start in range(0, 12_000, 400):
+        words = [" ".join(f"w{n * 31 + k * k * 7 % 9_973}" for k in range(300)) for n in range(start, start + 400)]
+        put = "insert into content_fts (rowid, content) select ? + key, value from json_each(?)"
+        world.rows(put, 1_000_000 + start, json.dumps(words))
+    memory_id = await world.store("a secret word")
+    await world.delete(memory_id, purge=True)
+    await world.cron(HOURLY)
+    assert world.value("select v from meta where k = 'erase_words'") == 2
+    await world.cron(HOURLY)
+    assert world.value("select v from meta where k = 'erase_words'") == 0
+
+
 # When something fails
 
 

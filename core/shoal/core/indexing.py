@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final, cast
 
 from shoal.core.cells import compact_json
@@ -159,7 +159,8 @@ class Indexer:
 
         Raises ModelError, VectorIndexError, StorageError; what was not finished stays wanted.
         """
-        await self.erase_words()
+        while await self.erase_words():
+            pass
         return await self.wanted(limit) or await self.anew(limit)
 
     async def wanted(self, limit: int) -> int:
@@ -190,14 +191,23 @@ class Indexer:
         """Remove the vectors and the words of purged memories at once."""
         while await self._work(_PURGED, ERASE_LIMIT):
             pass
-        await self.erase_words()
+        while await self.erase_words():
+            pass
 
     async def erase_words(self) -> bool:
-        """Write the word indexes anew when something was purged; return whether that was so."""
-        due = await self._context.database.query("select 1 from meta where k = 'erase_words' and v = 1")
-        if due:
-            await self._context.database.batch([Statement(text) for text in sql.OPTIMIZE])
-        return bool(due)
+        """Write a part of the word indexes anew when something was purged; return whether there was one to write."""
+        database = self._context.database
+        due = await database.query("select v from meta where k = 'erase_words' and v > 0")
+        if not due:
+            return False
+        if due[0]["v"] == 1:
+            await database.batch([Statement(text) for text in sql.BEGIN_ERASING])
+            return True
+        results = await database.batch([Statement(text) for text in sql.GO_ON_ERASING])
+        changes = [cast("int", rows[0]["n"]) for rows in results if rows]
+        if all(after - before <= 1 for before, after in pairwise(changes)):
+            await database.batch([Statement(sql.END_ERASING)])
+        return True
 
     async def anew(self, limit: int) -> int:
         """Make vectors anew after a change of model. One step at a time: the mark says that all above it is done."""

@@ -289,16 +289,37 @@ MARK_WORDS: Final = """
 insert into meta (k, v) select 'erase_words', 1
 where exists (select 1 from record indexed by record_seq where seq > (select v from meta where k = 'seq')
   and rank % 2 = 0)
-on conflict (k) do update set v = excluded.v where v is not excluded.v
+on conflict (k) do update set v = case v when 0 then 1 else 3 end where v in (0, 2)
 """
-"""FTS5 only marks what is deleted from a contentless table: its words stay in the file until the next OPTIMIZE."""
+"""FTS5 only marks what is deleted from a contentless table: its words stay in the file until the index is merged.
 
-OPTIMIZE: Final = (
-    "insert into content_fts (content_fts) values ('optimize')",
-    "insert into label_fts (label_fts) values ('optimize')",
-    "update meta set v = 0 where k = 'erase_words'",
+meta 'erase_words' is 1 when that is due, 2 while it is done, and 3 when it is due again afterwards.
+"""
+
+MERGE_PAGES: Final = 500
+"""Of 4 kB, that one part of merging writes: about 20 ms. The whole index at once could take longer than D1 allows."""
+
+
+def _merge(table: str, pages: int) -> str:
+    return f"insert into {table} ({table}, rank) values ('merge', {pages})"
+
+
+_CHANGES: Final = "select total_changes() as n"
+BEGIN_ERASING: Final = (
+    _merge("content_fts", -MERGE_PAGES),
+    _merge("label_fts", -MERGE_PAGES),
+    "update meta set v = 2 where k = 'erase_words' and v = 1",
 )
-"""Write the word indexes anew, without what was deleted. About .25 s for 100,000 short memories."""
+"""Begin to write the word indexes anew, without what was deleted (fts5.html, 'The merge command')."""
+GO_ON_ERASING: Final = (
+    _CHANGES,
+    _merge("content_fts", MERGE_PAGES),
+    _CHANGES,
+    _merge("label_fts", MERGE_PAGES),
+    _CHANGES,
+)
+"""Go on with it. An index is done when merging it has changed no more than one row."""
+END_ERASING: Final = "update meta set v = case v when 3 then 1 else 0 end where k = 'erase_words' and v > 1"
 
 BUMP: Final = f"""
 update meta set v = case k when 'seq' then v + json_array_length(?1)

@@ -19,6 +19,8 @@ STALE_MS: Final = 180_000
 """After so long, no message is on its way for a memory that is still wanted."""
 REWORD_STATEMENTS: Final = 9
 """A query, and a batch of a step's words."""
+ERASE_STATEMENTS: Final = 7
+"""A query, a batch of merging, and the note that it is done."""
 PURGE_STATEMENTS: Final = 25
 """A query, and a batch of at most 500 purged memories."""
 
@@ -78,4 +80,8 @@ def _hourly(edge: Edge) -> dict[str, Part]:
         while edge.budget.allows(PURGE_STATEMENTS, 2) and await edge.memory.empty_trash() == BATCH_MAX:
             pass
 
-    return {"trash": empty_trash, "erase words": edge.memory.indexer.erase_words}
+    async def erase_words() -> None:
+        while edge.budget.allows(ERASE_STATEMENTS, 3) and await edge.memory.indexer.erase_words():
+            pass
+
+    return {"trash": empty_trash, "erase words": erase_words}
