@@ -141,6 +141,12 @@ async def test_too_many_requests_are_refused_before_anything_is_asked(
     assert ask.last.subrequests == 0
 
 
+async def test_without_a_configured_token_requests_are_counted_too(world: World, ask: Asked):
+    world.env.TOKEN_SHA256 = ""
+    world.limit.left = 1
+    assert [(await ask("GET", "/healthz")).status_code for _ in range(2)] == [200, 429]
+
+
 # What it costs
 
 

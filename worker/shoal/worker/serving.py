@@ -73,12 +73,13 @@ class Front:
         async def memory(_scope: HttpScope) -> Memory:
             return open_edge(self._env, self._wait_until, told).memory
 
-        hosts = HostRule.anywhere(told.origins)
+        hosts, limiter = HostRule.anywhere(told.origins), _Limiter(self._env)
         if told.token_sha256 is None:
-            return Shell(app, memory, _Closed(configuration.no_token()), hosts, frozenset({HEALTH}) & public, new_id)
+            closed = _Closed(configuration.no_token())
+            return Shell(app, memory, closed, hosts, frozenset({HEALTH}) & public, new_id, limiter=limiter)
         owner = Caller(time_zone=told.time_zone, client=f"token {told.token_sha256[:_NAME_CHARS]}")
         gate = BearerGate({told.token_sha256: owner})
-        return Shell(app, memory, gate, hosts, public, new_id, limiter=_Limiter(self._env))
+        return Shell(app, memory, gate, hosts, public, new_id, limiter=limiter)
 
 
 class _Closed:
