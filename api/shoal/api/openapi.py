@@ -24,7 +24,7 @@ _ERRORS: Final = {
     415: "The body is not declared as JSON",
     422: "A field can't be used; `field` and `problems` name it",
     429: "Too many requests; `Retry-After` says when to come back",
-    503: "The storage or the model refused; nothing was written",
+    503: "The storage or the model refused; nothing was written, unless `message` says that it is not known",
 }
 
 

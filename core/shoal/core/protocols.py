@@ -30,7 +30,8 @@ class Database(Protocol):
     async def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run the statements in order as one transaction, all or nothing, durable when this returns.
 
-        Returns each statement's rows. Raises StorageError; then nothing was written.
+        Returns each statement's rows. Raises StorageError; then nothing was written, except that after StorageBusy
+        nobody knows: the same batch may be run again.
         """
         ...
 

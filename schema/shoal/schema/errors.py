@@ -247,7 +247,7 @@ class NotConfigured(ShoalError):
 
 
 class StorageError(ShoalError):
-    """The database refused; the write did not happen."""
+    """The database refused; the write did not happen, unless the kind below says otherwise."""
 
     code = "storage_error"
     status = 503
