@@ -28,6 +28,7 @@ LARGEST: dict[str, Items] = {
         {"content": f"{n}", "tags": [f"标签{n}与{k}" for k in range(TAGS_MAX)]} for n in range(BATCH_MAX)
     ],
 }
+OFTEN_TRIED = {"one-chinese", "many-chinese", "many-labels"}
 
 
 def post(edge: Edge, items: Items) -> dict[str, Any]:
@@ -39,7 +40,9 @@ def post(edge: Edge, items: Items) -> dict[str, Any]:
     return answer.json()
 
 
-@pytest.mark.parametrize("name", LARGEST)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in OFTEN_TRIED else pytest.mark.long) for name in LARGEST]
+)
 def test_the_largest_bodies_are_stored_repeated_and_purged_by_one_request_each(edge: Edge, name: str):
     edge.rig.fail("queue", QueueFault.DISABLED, times=1000)
     items = LARGEST[name]

@@ -1,7 +1,7 @@
 """MCP of the real Worker: all that tests/api demands of it, from the SDK's client and by hand."""
 
 import pytest
-from tests.api import test_classic, test_mcp
+from tests.api import test_mcp
 from tests.edge.edge import Edge
 from tests.edge.same import borrowed, forwarding
 
@@ -16,15 +16,9 @@ WITHOUT = {
     "test_one_process_serves_its_client_over_stdio": "is about another transport",
 }
 globals().update(borrowed(test_mcp, WITHOUT))
-globals().update(borrowed(test_classic, {}))
 
 
 @pytest.fixture
 def memory(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stands for the memory that those tests serve in their own process: theirs is the Worker's."""
-
-    def mcp_of(memory: None, profile: str = "default") -> object:
-        return forwarding(edge, **{"shoal-profile": profile})
-
-    monkeypatch.setattr(test_mcp, "mcp_of", mcp_of)
-    monkeypatch.setattr(test_classic, "mcp_of", mcp_of)
+    monkeypatch.setattr(test_mcp, "mcp_of", lambda _memory: forwarding(edge))
