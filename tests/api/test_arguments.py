@@ -112,6 +112,16 @@ def test_a_body_that_is_no_json_is_malformed(body: bytes) -> None:
         parse_json(body)
 
 
+@pytest.mark.parametrize("model", [GetRequest, FindRequest, DeleteRequest])
+def test_every_field_may_stand_in_a_query(model: type) -> None:
+    assert validate_query(model, [("kind", "procedural")]).kind == "procedural"
+    for name in model.model_fields:
+        try:
+            validate_query(model, [(name, "nonsense")])
+        except InvalidInput as error:
+            assert error.details["field"].partition(".")[0] == name
+
+
 def test_a_query_is_text_and_a_repeated_name_is_a_list() -> None:
     request = validate_query(GetRequest, [("tags", "a"), ("tags", "b"), ("page", "2"), ("with_edges", "true")])
     assert (request.tags, request.page, request.with_edges) == (["a", "b"], 2, True)

@@ -76,11 +76,12 @@ def validate_query(model: type[R], pairs: Iterable[tuple[str, str]]) -> R:
     gathered: dict[str, list[str]] = {}
     for name, value in pairs:
         gathered.setdefault(name, []).append(value)
-    properties = _schema(model)["properties"]
+    schema = _schema(model)
+    properties, defs = schema["properties"], schema.get("$defs", {})
     return validate_tool(
         model,
         {
-            name: values if len(values) > 1 or _types(properties.get(name, {}), {}) == {"array"} else values[0]
+            name: values if len(values) > 1 or _types(properties.get(name, {}), defs) == {"array"} else values[0]
             for name, values in gathered.items()
         },
     )
