@@ -15,10 +15,11 @@ from shoal.schema.limits import BATCH_MAX
 from shoal.schema.models import StoreItem, StoreRequest
 
 
-def plant(edge: Edge, contents: Iterable[str]) -> None:
-    """Store texts whose vectors nobody wants."""
+def plant(edge: Edge, contents: Iterable[str], *, wanted: bool = False) -> None:
+    """Store texts of which no queue hears, and whose vectors nobody wants unless told."""
     asyncio.run(_store(edge, contents))
-    edge.rows("update record set want = 0")
+    if not wanted:
+        edge.rows("update record set want = 0")
 
 
 async def _store(edge: Edge, contents: Iterable[str]) -> None:

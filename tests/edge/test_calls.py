@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
+from tests.edge.agreement import agree
 from tests.edge.edge import COFFEE, ESPRESSO, HOURLY, OFTEN, Edge
 from tests.edge.planting import plant
 from tests.edge.rig.records import Invocation
@@ -181,3 +182,15 @@ def test_work_that_takes_many_invocations_is_done_in_steps_that_each_fit(edge: E
     edge.rig.cron(OFTEN)
     runs = [run for run in edge.rig.invocations(since) if run.kind != "fetch"]
     assert all(map(within_the_plan, runs))
+
+
+@pytest.mark.long
+def test_thousands_that_no_queue_has_heard_of_are_indexed_by_one_cron_and_what_it_starts(edge: Edge):
+    plant(edge, texts(3_000), wanted=True)
+    since = edge.rig.mark()
+    with edge.hashed():
+        for _ in range(8):
+            edge.catch_up()
+    assert edge.stats()["pending_embeddings"] == 0
+    agree(edge)
+    assert all(map(within_the_plan, edge.rig.invocations(since)))
