@@ -68,7 +68,7 @@ PARSED: Final = parsed()
 
 
 def test_there_is_something_to_look_at():
-    assert {"schema", "core", "api", "local"} <= {layer for layer, _, _ in PARSED}
+    assert {"schema", "core", "api", "local", "worker"} <= {layer for layer, _, _ in PARSED}
 
 
 def test_a_layer_imports_only_layers_above_it_and_local_and_worker_never_meet():
@@ -134,7 +134,7 @@ def test_only_the_shared_statements_write_memories():
 
 def test_the_namespace_package_has_no_init_of_its_own():
     assert not [layer for layer in LAYERS if (ROOT / layer / "shoal" / "__init__.py").exists()]
-    for layer in ("schema", "core", "api", "local"):
+    for layer in ("schema", "core", "api", "local", "worker"):
         assert (ROOT / layer / "shoal" / layer / "__init__.py").exists()
 
 
@@ -177,8 +177,7 @@ def test_only_shoal_lands_in_site_packages(wheel: zipfile.ZipFile):
 def test_the_wheel_holds_every_module_and_every_migration(wheel: zipfile.ZipFile):
     names = set(wheel.namelist())
     for layer, path, _ in PARSED:
-        if layer != "worker":
-            assert str(path.relative_to(ROOT / layer)) in names
+        assert str(path.relative_to(ROOT / layer)) in names
     migrations = sorted((ROOT / "schema" / "shoal" / "schema" / "migrations").glob("*.sql"))
     assert migrations
     assert {str(path.relative_to(ROOT / "schema")) for path in migrations} <= names
