@@ -26,6 +26,7 @@ from bench.harness import Client
 ROOT: Final = Path(__file__).parents[1]
 TOKEN: Final = "a-token-of-the-benchmark"
 PACKAGES: Final = ROOT / "python_modules"
+TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 CONFIGURATION: Final = "wrangler.toml"
 _LIMITED: Final = "limit = 600,"
 _UNLIMITED: Final = "limit = 100000000,"
@@ -117,7 +118,15 @@ class EdgeWorker:
 
 def _cpu_s(pid: int) -> float:
     ticks = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()[11:13]
-    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, ticks)) / TICKS_PER_S
+
+
+def busy_s() -> float:
+    """Return the CPU seconds that all programs of this machine have had (Linux only)."""
+    user, nice, system, _idle, _waiting, interrupts, soft_interrupts, *_ = map(
+        int, Path("/proc/stat").read_text(encoding="utf-8").partition("\n")[0].split()[1:]
+    )
+    return (user + nice + system + interrupts + soft_interrupts) / TICKS_PER_S
 
 
 def uploaded() -> int:
