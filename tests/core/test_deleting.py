@@ -7,6 +7,7 @@ from tests.core.rig import ALL, DAY, NOW, Rig, cell, opened
 
 from shoal.core.caller import Caller, Scope
 from shoal.core.context import EDGE
+from shoal.core.erasing import erase_words
 from shoal.core.text import prepare
 from shoal.local.database import ApswDatabase
 from shoal.schema.errors import InvalidId, InvalidInput, NotAllowed, TooMany
@@ -306,12 +307,12 @@ async def test_words_are_erased_in_parts_however_large_the_index_is():
     await rig.purge(one.id)
     assert in_words(rig, "zirconium")
     parts = 0
-    while await rig.memory.indexer.erase_words():
+    while await erase_words(rig.database):
         parts += 1
     assert parts > 4
     assert not in_words(rig, "zirconium")
     assert rig.value("select v from meta where k = 'erase_words'") == 0
-    assert not await rig.memory.indexer.erase_words()
+    assert not await erase_words(rig.database)
 
 
 async def test_what_is_purged_while_words_are_erased_is_erased_afterwards():
@@ -319,10 +320,10 @@ async def test_what_is_purged_while_words_are_erased_is_erased_afterwards():
     one, other = await rig.store("Zirconium"), await rig.store("Ytterbium")
     await rig.purge(one.id)
     for _ in range(2):
-        assert await rig.memory.indexer.erase_words()
+        assert await erase_words(rig.database)
     await rig.purge(other.id)
     assert rig.value("select v from meta where k = 'erase_words'") == 3
-    while await rig.memory.indexer.erase_words():
+    while await erase_words(rig.database):
         pass
     assert not in_words(rig, "zirconium")
     assert not in_words(rig, "ytterbium")

@@ -14,11 +14,12 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Final, cast
 
 from shoal.core.cells import compact_json
 from shoal.core.context import Context
+from shoal.core.erasing import erase_all_words
 from shoal.core.passages import split
 from shoal.core.protocols import Embedder, Role, Row, SqlValue, Statement, Vector, VectorIndex, VectorRow
 from shoal.schema import sql
@@ -159,8 +160,7 @@ class Indexer:
 
         Raises ModelError, VectorIndexError, StorageError; what was not finished stays wanted.
         """
-        while await self.erase_words():
-            pass
+        await erase_all_words(self._context.database)
         return await self.wanted(limit) or await self.anew(limit)
 
     async def wanted(self, limit: int) -> int:
@@ -191,23 +191,7 @@ class Indexer:
         """Remove the vectors and the words of purged memories at once."""
         while await self._work(_PURGED, ERASE_LIMIT):
             pass
-        while await self.erase_words():
-            pass
-
-    async def erase_words(self) -> bool:
-        """Write a part of the word indexes anew when something was purged; return whether there was one to write."""
-        database = self._context.database
-        due = await database.query("select v from meta where k = 'erase_words' and v > 0")
-        if not due:
-            return False
-        if due[0]["v"] == 1:
-            await database.batch([Statement(text) for text in sql.BEGIN_ERASING])
-            return True
-        results = await database.batch([Statement(text) for text in sql.GO_ON_ERASING])
-        changes = [cast("int", rows[0]["n"]) for rows in results if rows]
-        if all(after - before <= 1 for before, after in pairwise(changes)):
-            await database.batch([Statement(sql.END_ERASING)])
-        return True
+        await erase_all_words(self._context.database)
 
     async def anew(self, limit: int) -> int:
         """Make vectors anew after a change of model. One step at a time: the mark says that all above it is done."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from shoal.core import calibrating, rewording
+from shoal.core import calibrating, erasing, rewording
 from shoal.schema.errors import StorageError
 from shoal.schema.limits import BATCH_MAX
 from shoal.worker.edge import Edge
@@ -81,7 +81,7 @@ def _hourly(edge: Edge) -> dict[str, Part]:
             pass
 
     async def erase_words() -> None:
-        while edge.budget.allows(ERASE_STATEMENTS, 3) and await edge.memory.indexer.erase_words():
+        while edge.budget.allows(ERASE_STATEMENTS, 3) and await erasing.erase_words(edge.context.database):
             pass
 
     return {"trash": empty_trash, "erase words": erase_words}
