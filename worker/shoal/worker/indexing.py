@@ -23,7 +23,7 @@ log: Final = logging.getLogger("shoal.edge")
 
 STEP_MEMORIES: Final = 100
 """As many texts as one call of Workers AI takes; most memories are one."""
-STEP_STATEMENTS: Final = 24
+STEP_STATEMENTS: Final = 26
 STEP_CALLS: Final = 16
 """What one step may take at most, with memories that go, versions that are replaced and texts that are refused."""
 NAMED_MAX: Final = 1_000
