@@ -25,7 +25,8 @@ STEP_MEMORIES: Final = 100
 """As many texts as one call of Workers AI takes; most memories are one."""
 STEP_STATEMENTS: Final = 26
 STEP_CALLS: Final = 16
-"""What one step may take at most, with memories that go, versions that are replaced and texts that are refused."""
+"""What must be left for a step to begin: for one with memories that go, versions that are replaced and some texts that
+are refused. One that takes more calls goes on in the next invocation."""
 NAMED_MAX: Final = 1_000
 """Ids of one statement: 35 kB."""
 AI: Final = "Workers AI"
