@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.edge.edge import COFFEE, ESPRESSO, Edge
+from tests.edge.edge import COFFEE, ESPRESSO, Edge, codes
 
 Item = dict[str, Any]
 COUNT = 48
@@ -82,6 +82,28 @@ def test_every_space_the_archive_and_the_trash_are_there_when_they_are_asked_for
         assert opened.find("archived", include_archived=True)[0]["state"] == "archived"
         trash = opened.ask("GET", "/memories", params={"trash": "true"})["memories"]
         assert [memory["content"] for memory in trash] == [f"{COFFEE} Gone."]
+
+
+def test_what_lies_behind_the_nearest_hundred_is_found_by_its_words_and_else_said_to_be_missing(edge: Edge):
+    edge.store_all([{"content": f"{COFFEE} Number {n}."} for n in range(120)])
+    rare = edge.store("The train leaves at nine.", tags="rare")
+    edge.settle()
+    answer = edge.search(ESPRESSO, tags="rare")
+    assert (answer["results"], codes(answer)) == ([], ["partial"])
+    answer = edge.search("train", tags="rare")
+    assert [row["id"] for row in answer["results"]] == [rare]
+    # What the index filters by itself hides nothing.
+    answer = edge.search("When does the railway carriage depart?", type="note", since="2020-01-01")
+    assert (answer["results"][0]["id"], codes(answer)) == (rare, [])
+
+
+@pytest.mark.parametrize("count", [3, 100, 400])
+def test_more_spaces_than_the_index_can_be_asked_for_are_searched_all_the_same(edge: Edge, count: int):
+    names = [f"空间-space-{n}" * 3 for n in range(count)]
+    mine = edge.store(COFFEE, space=names[-1])
+    edge.store(COFFEE, space="not one of them")
+    edge.settle()
+    assert edge.meant(space=names) == [mine]
 
 
 def test_versions_and_relations_come_with_the_memories_that_have_them(edge: Edge):
