@@ -1,6 +1,8 @@
 """What clients of the edge do, one request each, for the benchmark to time and count."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +13,8 @@ BATCH: Final = 100
 """Memories stored in one request, and"""
 BATCHES: Final = 5
 """how many such requests are made."""
+PAGES: Final = 20
+"""Pages of the list that are read by turns."""
 
 Call = Callable[[], Any]
 
@@ -20,45 +24,46 @@ class Operation:
     """Requests of one kind; each differs from the others, as a client's do."""
 
     name: str
-    calls: Sequence[Call]
+    make: Callable[[], Call]
+    """Returns the next request, not made yet."""
+    count: int
+    """How many of them are to be measured."""
 
 
 class Clientele:
     """Makes the calls. `planted` are in the memory already, by their ids; each of `new` is stored at most once."""
 
-    KINDS: Final = 17
-    """How many operations there are."""
-
     def __init__(self, client: Client, planted: Mapping[str, Note], new: Iterator[Note]) -> None:
         self._client = client
-        self._planted = planted
-        self._ids = iter(planted)
-        self._asked = iter(planted.values())
+        self._known = itertools.cycle(planted.values())
+        self._ids = itertools.cycle(planted)
+        self._asked = itertools.cycle(planted.values())
         self._new = new
+        self._trashed: deque[str] = deque()
+        self._revived: deque[str] = deque()
+        self._pages = itertools.cycle(range(1, PAGES + 1))
 
-    def operations(self, often: int, seldom: int) -> Iterator[Operation]:
-        """Yield everything that is measured: what has a target `often` times, the rest `seldom` times.
-
-        Each is made when it is asked for: what a later one changes, an earlier one has left there.
-        """
-        yield Operation("health", [lambda: self._client.call("GET", "/healthz")] * often)
-        yield Operation("store", [self.store() for _ in range(often)])
-        yield Operation("store_repeat", [self.store(note) for note in self._some(seldom)])
-        yield Operation("find", [self.find() for _ in range(often)])
-        yield Operation("find_tags", [self.find(tags=["proj:atlas", "ops"]) for _ in range(seldom)])
-        yield Operation("find_all_spaces", [self.find(space="*") for _ in range(seldom)])
-        yield Operation("get", [self.get(one) for one in self._next_ids(seldom)])
-        yield Operation("list", [self.list(1 + number) for number in range(seldom)])
-        yield Operation("update", [self.update(one) for one in self._next_ids(seldom)])
-        yield Operation("supersede", [self.supersede(one) for one in self._next_ids(seldom)])
-        ids = self._next_ids(seldom)
-        yield Operation("delete", [self.delete(one) for one in ids])
-        yield Operation("revive", [self.revive(one) for one in ids])
-        yield Operation("purge", [self.delete(one, purge=True) for one in ids])
-        yield Operation("stats", [lambda: self._client.call("GET", "/api/v1/stats")] * seldom)
-        yield Operation("mcp_tools_list", [self.mcp("tools/list")] * seldom)
-        yield Operation("mcp_call", [self.mcp_find() for _ in range(often)])
-        yield Operation("store_100", [self.store_all(BATCH) for _ in range(BATCHES)])
+    def operations(self, often: int, seldom: int) -> list[Operation]:
+        """Return everything that is measured: what has a target `often` times, the rest `seldom` times."""
+        return [
+            Operation("health", lambda: lambda: self._client.call("GET", "/healthz"), often),
+            Operation("store", self.store, often),
+            Operation("store_repeat", lambda: self.store(next(self._known)), seldom),
+            Operation("find", self.find, often),
+            Operation("find_tags", lambda: self.find(tags=["proj:atlas", "ops"]), seldom),
+            Operation("find_all_spaces", lambda: self.find(space="*"), seldom),
+            Operation("get", self.get, seldom),
+            Operation("list", self.list, seldom),
+            Operation("update", self.update, seldom),
+            Operation("supersede", self.supersede, seldom),
+            Operation("delete", self.delete, seldom),
+            Operation("revive", self.revive, seldom),
+            Operation("purge", self.purge, seldom),
+            Operation("stats", lambda: lambda: self._client.call("GET", "/api/v1/stats"), seldom),
+            Operation("mcp_tools_list", lambda: self.mcp("tools/list"), seldom),
+            Operation("mcp_call", self.mcp_find, often),
+            Operation("store_100", lambda: self.store_all(BATCH), BATCHES),
+        ]
 
     def mixed(self, count: int) -> Iterator[Call]:
         """Yield what a busy day brings, by turns, `count` requests."""
@@ -69,15 +74,15 @@ class Clientele:
                 case 2 | 3 | 4:
                     yield self.find()
                 case 5:
-                    yield self.get(next(self._ids))
+                    yield self.get()
                 case 6:
-                    yield self.list(1)
+                    yield self.list()
                 case 7:
-                    yield self.update(next(self._ids))
+                    yield self.update()
                 case 8:
                     yield self.mcp_find()
                 case _:
-                    yield self.delete(next(self._ids))
+                    yield self.delete()
 
     def store(self, note: Note | None = None) -> Call:
         """Store a memory; a new one unless one is given."""
@@ -94,31 +99,48 @@ class Clientele:
         question = next(self._asked).question
         return lambda: self._client.call("POST", "/api/v1/search", {"query": question, **filters})
 
-    def get(self, memory: str) -> Call:
+    def get(self) -> Call:
         """Read one whole."""
-        return lambda: self._client.call("GET", f"/api/v1/memories/{memory}")
+        path = self._path()
+        return lambda: self._client.call("GET", path)
 
-    def list(self, page: int) -> Call:
+    def list(self) -> Call:
         """Read a page of the newest."""
+        page = next(self._pages)
         return lambda: self._client.call("GET", f"/api/v1/memories?page={page}")
 
-    def update(self, memory: str) -> Call:
+    def update(self) -> Call:
         """Add a tag."""
-        return lambda: self._client.call("PATCH", f"/api/v1/memories/{memory}", {"tags": {"add": ["verified"]}})
+        path = self._path()
+        return lambda: self._client.call("PATCH", path, {"tags": {"add": ["verified"]}})
 
-    def supersede(self, memory: str) -> Call:
+    def supersede(self) -> Call:
         """Put a new text in the place of a memory's."""
-        content = next(self._new).content
-        return lambda: self._client.call("PATCH", f"/api/v1/memories/{memory}", {"content": content})
+        path, content = self._path(), next(self._new).content
+        return lambda: self._client.call("PATCH", path, {"content": content})
 
-    def delete(self, memory: str, *, purge: bool = False) -> Call:
-        """Put one into the trash, or erase it."""
-        wanted = {"ids": [memory], "confirm": True, "purge": purge}
-        return lambda: self._client.call("POST", "/api/v1/memories/delete", wanted)
+    def delete(self) -> Call:
+        """Put one into the trash."""
+        memory = next(self._ids)
+        self._trashed.append(memory)
+        return lambda: self._delete(memory)
 
-    def revive(self, memory: str) -> Call:
-        """Take one out of the trash."""
+    def revive(self) -> Call:
+        """Take one out of the trash, which is put there first where none is left."""
+        if not self._trashed:
+            self.delete()()
+        memory = self._trashed.popleft()
+        self._revived.append(memory)
         return lambda: self._client.call("POST", f"/api/v1/memories/{memory}/revive")
+
+    def purge(self) -> Call:
+        """Erase one."""
+        memory = self._revived.popleft() if self._revived else next(self._ids)
+        return lambda: self._delete(memory, purge=True)
+
+    def _delete(self, memory: str, *, purge: bool = False) -> Any:
+        wanted = {"ids": [memory], "confirm": True, "purge": purge}
+        return self._client.call("POST", "/api/v1/memories/delete", wanted)
 
     def mcp_find(self) -> Call:
         """Call the tool that searches."""
@@ -136,11 +158,8 @@ class Clientele:
 
         return call
 
-    def _next_ids(self, count: int) -> Sequence[str]:
-        return [next(self._ids) for _ in range(count)]
-
-    def _some(self, count: int) -> Sequence[Note]:
-        return list(self._planted.values())[-count:]
+    def _path(self) -> str:
+        return f"/api/v1/memories/{next(self._ids)}"
 
 
 def body_of(note: Note) -> dict[str, Any]:

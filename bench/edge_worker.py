@@ -115,18 +115,26 @@ class EdgeWorker:
         """Return the CPU seconds of workerd until now, D1 included (Linux only)."""
         return sum(_cpu_s(pid) for pid in self.rig.pids())
 
-
-def _cpu_s(pid: int) -> float:
-    ticks = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()[11:13]
-    return sum(map(int, ticks)) / TICKS_PER_S
+    def others_cpu_s(self) -> float:
+        """Return the CPU seconds of all programs but this one, workerd, and the Node that runs it (Linux only)."""
+        ours = {*self.rig.pids(), *(int(_stat(pid)[1]) for pid in self.rig.pids())}
+        return busy_s() - sum(_cpu_s(pid) for pid in ours) - time.process_time()
 
 
 def busy_s() -> float:
     """Return the CPU seconds that all programs of this machine have had (Linux only)."""
-    user, nice, system, _idle, _waiting, interrupts, soft_interrupts, *_ = map(
-        int, Path("/proc/stat").read_text(encoding="utf-8").partition("\n")[0].split()[1:]
-    )
+    counts = Path("/proc/stat").read_text(encoding="utf-8").partition("\n")[0].split()[1:]
+    user, nice, system, _idle, _waiting, interrupts, soft_interrupts = map(int, counts[:7])
     return (user + nice + system + interrupts + soft_interrupts) / TICKS_PER_S
+
+
+def _cpu_s(pid: int) -> float:
+    return sum(map(int, _stat(pid)[11:13])) / TICKS_PER_S
+
+
+def _stat(pid: int) -> list[str]:
+    """Return what Linux says of a process after its name: its state, its parent and so on."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
 
 
 def uploaded() -> int:

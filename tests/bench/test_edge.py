@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import edge
 from bench.corpus import notes
-from bench.edge import TARGETS, Measured, Sample, costs, looked_up, show
-from bench.edge_operations import BATCH, BATCHES, Clientele, body_of
+from bench.edge import DISTURBED_MAX, ROUND, TARGETS, Measured, Round, costs, looked_up, show, timed
+from bench.edge_operations import BATCH, BATCHES, Clientele, Operation, body_of
 from bench.edge_worker import CONFIGURATION, lay_out
 from bench.harness import Client
 from tests.edge.rig.records import Invocation
@@ -35,11 +36,53 @@ def test_an_operation_costs_what_its_dearest_request_costs_and_on_average_what_i
     }
 
 
-def test_times_are_of_the_samples_and_waiting_is_told_beside_them():
-    samples = [Sample(seconds, invocation(standin_ms=7, spent_ms=2)) for seconds in (0.01, 0.02, 0.04)]
-    figures = Measured(samples, cpu_s=0.0123).figures()
-    assert (figures["p50_ms"], figures["standin_ms"], figures["d1_ms"], figures["cpu_ms"]) == (20, 7, 2, 12.3)
-    assert figures["n"] == 3
+def test_times_are_of_all_rounds_and_what_was_waited_for_is_told_beside_them():
+    request = invocation(standin_ms=7, spent_ms=2)
+    rounds = [Round([0.01, 0.02], [request] * 2, 0.02, 0.0), Round([0.04], [request], 0.01, 0.1)]
+    figures = Measured(rounds).figures()
+    assert (figures["p50_ms"], figures["standin_ms"], figures["d1_ms"], figures["cpu_ms"]) == (20, 7, 2, 10)
+    assert (figures["n"], figures["others_cores"]) == (3, 0.05)
+
+
+class Noisy:
+    """Stands in for the Worker and the machine: others are busy during the rounds that are told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, others: list[float]) -> None:
+        self.others = others
+        self.made = 0
+        monkeypatch.setattr(edge, "_round", self.round)
+
+    def round(self, worker: Any, calls: list[Any]) -> Round:
+        others_cores = self.others[self.made]
+        self.made += 1
+        return Round([others_cores] * len(calls), [invocation()] * len(calls), 0.0, others_cores)
+
+    def settle(self) -> None:
+        pass
+
+
+def operation(count: int) -> Operation:
+    return Operation("x", lambda: lambda: None, count)
+
+
+def test_a_disturbed_round_is_made_anew(monkeypatch: pytest.MonkeyPatch):
+    noisy: Any = Noisy(monkeypatch, [0.0, 1.0, 0.1, 0.0])
+    measured = timed(noisy, operation(3 * ROUND))
+    assert noisy.made == 4
+    assert [one.others_cores for one in measured.rounds] == [0.0, 0.0, 0.1]
+
+
+def test_on_a_machine_that_is_never_quiet_the_least_disturbed_rounds_count(monkeypatch: pytest.MonkeyPatch):
+    noisy: Any = Noisy(monkeypatch, [1.0, 0.9, 0.8, 1.2, 0.0, 1.0, 0.7, 0.6])
+    measured = timed(noisy, operation(2 * ROUND))
+    assert noisy.made == 2 * DISTURBED_MAX
+    assert [one.others_cores for one in measured.rounds] == [0.0, 0.6]
+
+
+def test_few_requests_are_one_short_round(monkeypatch: pytest.MonkeyPatch):
+    noisy: Any = Noisy(monkeypatch, [0.0])
+    (only,) = timed(noisy, operation(3)).rounds
+    assert len(only.took_s) == 3
 
 
 class Remembering(Client):
@@ -64,27 +107,39 @@ def clientele(client: Remembering) -> Clientele:
     return Clientele(client, planted, notes(2_000, seed=1))
 
 
-def test_every_operation_makes_as_many_requests_as_it_should(client: Remembering, clientele: Clientele):
-    made: dict[str, int] = {}
-    for operation in clientele.operations(30, 5):
-        before = len(client.requests)
-        for call in operation.calls:
-            call()
-        made[operation.name] = len(client.requests) - before
-    assert len(made) == Clientele.KINDS
-    often = {"health", "store", "find", "mcp_call"}
-    assert made.pop("store_100") == BATCHES
-    assert made == {name: 30 if name in often else 5 for name in made}
+def requests_of(client: Remembering, operation: Operation, count: int) -> list[str]:
+    """What an operation asks, as text."""
+    client.requests.clear()
+    for call in [operation.make() for _ in range(count)]:
+        call()
+    return [json.dumps(request) for request in client.requests]
+
+
+def test_every_operation_is_measured_as_often_as_it_should(clientele: Clientele):
+    counts = {operation.name: operation.count for operation in clientele.operations(30, 5)}
+    assert len(counts) == len(clientele.operations(30, 5)) == 17
+    assert counts.pop("store_100") == BATCHES
+    assert counts == {name: 30 if name in {"health", "store", "find", "mcp_call"} else 5 for name in counts}
 
 
 def test_no_two_requests_of_an_operation_are_the_same_where_clients_vary(client: Remembering, clientele: Clientele):
     for operation in clientele.operations(10, 5):
-        client.requests.clear()
-        for call in operation.calls:
-            call()
-        bodies = {json.dumps(request) for request in client.requests}
         same = operation.name in {"health", "stats", "mcp_tools_list"}
-        assert len(bodies) == (1 if same else len(operation.calls)), operation.name
+        assert len(set(requests_of(client, operation, 10))) == (1 if same else 10), operation.name
+
+
+def test_what_is_revived_was_deleted_and_what_is_purged_is_there(client: Remembering, clientele: Clientele):
+    operations = {operation.name: operation for operation in clientele.operations(10, 5)}
+    deleted = [json.loads(one)[2]["ids"][0] for one in requests_of(client, operations["delete"], 2)]
+    asked = requests_of(client, operations["revive"], 3)
+    revived = [json.loads(one)[1].split("/")[-2] for one in asked if "revive" in one]
+    assert revived[:2] == deleted
+    # The third had to be deleted first.
+    assert len(asked) == 4
+    purged = [json.loads(one)[2] for one in requests_of(client, operations["purge"], 4)]
+    assert [one["ids"][0] for one in purged[:3]] == revived
+    assert purged[3]["ids"][0] not in revived
+    assert all(one["purge"] and one["confirm"] for one in purged)
 
 
 def test_a_batch_stores_as_many_memories_as_it_says(client: Remembering, clientele: Clientele):
