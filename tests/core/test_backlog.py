@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.core.rig import ALL, DAY, NOW, Embeddings, Rig, opened
 
-from shoal.core.backlog import COUNT_MAX, backlog
+from shoal.core.backlog import backlog
 from shoal.core.context import EDGE, LAPTOP, Policy
 from shoal.core.indexing import ATTEMPTS_MAX
 from shoal.core.pausing import pause
@@ -85,8 +85,9 @@ async def test_several_troubles_are_all_told(rig: Rig):
 
 
 async def test_counts_end_somewhere(rig: Rig):
-    refuse(rig, *[ATTEMPTS_MAX] * (COUNT_MAX + 1))
-    assert (await rig.memory.stats(ALL)).failed_embeddings == COUNT_MAX
+    most = rig.memory._context.policy.backlog_counted
+    refuse(rig, *[ATTEMPTS_MAX] * (most + 1))
+    assert (await rig.memory.stats(ALL)).failed_embeddings == most
 
 
 async def test_figures_measured_where_the_model_runs_count_for_that_model_alone(rig: Rig):

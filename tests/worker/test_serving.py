@@ -14,7 +14,7 @@ from tests.worker.world import TOKEN, World
 from shoal.api.mcp import mcp_face
 from shoal.api.rest import PUBLIC_PATHS, rest_face
 from shoal.schema.limits import BODY_MAX_BYTES
-from shoal.worker.serving import PUBLIC, RETRY_AFTER_S, Bounded, Faces, Front
+from shoal.worker.serving import PUBLIC, RETRY_AFTER_S, Bounded, Faces, Front, network
 
 FACES = Faces(rest_face(version="0.1.0"), mcp_face(version="0.1.0"))
 BASE = "https://shoal.someone.workers.dev"
@@ -331,3 +331,17 @@ def test_a_method_that_the_sdk_does_not_know_is_taken_from_underneath():
     request = Underneath(0)
     request.method = "wrong"
     assert Bounded(request).method == "POST"  # type: ignore[arg-type]  # a double
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("2001:db8:1:2:aaaa::1", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:bbbb::2", "2001:db8:1:2::/64"),
+        ("", ""),
+        ("nonsense", "nonsense"),
+    ],
+)
+def test_addresses_that_one_client_may_choose_among_are_counted_together(address: str, expected: str):
+    assert network(address) == expected

@@ -13,37 +13,36 @@ from shoal.core.indexing import ATTEMPTS_MAX
 from shoal.core.pausing import Pause
 from shoal.core.protocols import Calibration, SqlValue
 
-COUNT_MAX: Final = 10_000
-"""Memories without vectors, and those that were given up, are counted up to here."""
-
 
 def _meta(key: str) -> str:
     return f"(select v from meta where k = '{key}')"
 
 
-BACKLOG: Final = f"""
+def backlog_sql(context: Context) -> str:
+    """Return SQL for a value that `read` understands."""
+    most = context.policy.backlog_counted
+    return f"""
 (select json_object(
-  'vectors', (select count(*) from (select 1 from record indexed by record_want where want > 0 limit {COUNT_MAX}))
+  'vectors', (select count(*) from (select 1 from record indexed by record_want where want > 0 limit {most}))
     + (select count(*) from (select 1 from record where rid < {_meta("reembed")}
-      and class = 'memory' and init is not null and want <= 0 limit {COUNT_MAX})),
+      and class = 'memory' and init is not null and want <= 0 limit {most})),
   'words', exists (select 1 from record where rid < {_meta("refts")} and class = 'memory' and init is not null),
-  'given_up', (select count(*) from (select 1 from unembedded where attempts >= {ATTEMPTS_MAX} limit {COUNT_MAX})),
+  'given_up', (select count(*) from (select 1 from unembedded where attempts >= {ATTEMPTS_MAX} limit {most})),
   'dead_letters', {_meta("dead_letters")},
   'paused', {_meta("paused")},
   'calibration', {_meta("calibration")},
   'seq', {_meta("seq")}))"""
-"""SQL for a value that `read` understands."""
 
 
 class Backlog(NamedTuple):
     """Work that the background still has to do, and what keeps it from that."""
 
     vectors: int = 0
-    """Memories that are found by their words only so far, counted up to COUNT_MAX."""
+    """Memories that are found by their words only so far, counted up to Policy.backlog_counted."""
     words: bool = False
     """Whether some memories' words are still those of another version of text preparation."""
     given_up: int = 0
-    """Memories that the model refused ATTEMPTS_MAX times, counted up to COUNT_MAX."""
+    """Memories that the model refused ATTEMPTS_MAX times, counted up to Policy.backlog_counted."""
     dead_letters: int = 0
     """Messages of the queue that could not be delivered since they were last sent again."""
     paused: Pause | None = None
@@ -59,15 +58,15 @@ NOTHING_LEFT: Final = Backlog()
 
 async def backlog(context: Context) -> Backlog:
     """Return what is still to do."""
-    return read(context, (await context.database.query(f"select {BACKLOG} as backlog"))[0]["backlog"])
+    return read(context, (await context.database.query(f"select {backlog_sql(context)} as backlog"))[0]["backlog"])
 
 
-def read(context: Context, value: SqlValue) -> Backlog:
-    """Return what BACKLOG tells."""
-    told = cast("Mapping[str, Any]", json.loads(cast("str", value)))
+def read(context: Context, answer: SqlValue) -> Backlog:
+    """Return what `backlog_sql` tells."""
+    told = cast("Mapping[str, Any]", json.loads(cast("str", answer)))
     embedder = context.embedder
     return Backlog(
-        vectors=min(COUNT_MAX, told["vectors"]),
+        vectors=min(context.policy.backlog_counted, told["vectors"]),
         words=bool(told["words"]),
         given_up=told["given_up"],
         dead_letters=told["dead_letters"] or 0,

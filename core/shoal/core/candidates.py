@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self, cast
 
-from shoal.core.backlog import BACKLOG, NOTHING_LEFT, Backlog, read
+from shoal.core.backlog import NOTHING_LEFT, Backlog, backlog_sql, read
 from shoal.core.cells import compact_json
 from shoal.core.context import Context
 from shoal.core.filters import condition
@@ -101,7 +101,7 @@ async def by_words(
         query += f" union all select {_IN_TIME}, (select json_group_array(x.rid) from ({newest.sql}) x), '[]'"
         values += newest.params
     if left is None:
-        query += f" union all select {_BACKLOG}, {BACKLOG}, '[]'"
+        query += f" union all select {_BACKLOG}, {backlog_sql(context)}, '[]'"
     by_term = {cast("int", row["term"]): row for row in await context.database.query(query, values)}
     in_time = by_term.pop(_IN_TIME)["content"] if mentioned is not None else "[]"
     known = read(context, by_term.pop(_BACKLOG)["content"]) if left is None else left

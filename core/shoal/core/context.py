@@ -27,6 +27,9 @@ class Policy:
     """How long a search waits for them."""
     answers_remembered: int
     """Searches whose answers are kept until the next write; 0 at the edge, where requests share nothing."""
+    backlog_counted: int
+    """Memories without vectors, and those that were given up, are counted up to here: at the edge each is a row read,
+    by every search and every look at the health."""
     query_vectors: int
     """Vectors that a search may look for: 2 where a dialogue's last line is looked for as well, each a search."""
     index_step_chars: int
@@ -50,6 +53,7 @@ LAPTOP: Final = Policy(
     embed_before_find=8,
     embed_before_find_s=0.06,
     answers_remembered=128,
+    backlog_counted=10_000,
     query_vectors=2,
     index_step_chars=32 * 1024,
     erases_at_once=True,
@@ -63,6 +67,7 @@ EDGE: Final = Policy(
     embed_before_find=0,
     embed_before_find_s=0.0,
     answers_remembered=0,
+    backlog_counted=1_000,
     query_vectors=1,
     index_step_chars=128 * 1024,
     erases_at_once=False,

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Final, NamedTuple, cast
 
-from shoal.core.backlog import BACKLOG, Backlog, read
+from shoal.core.backlog import Backlog, backlog_sql, read
 from shoal.core.caller import ALL_SPACES, Caller, Scope
 from shoal.core.context import Context
 from shoal.core.filters import selection
@@ -26,7 +26,7 @@ class Health(NamedTuple):
     degraded: list[Note]
     """What doesn't work as it should; empty when all does."""
     pending: int
-    """Memories that have no vector yet, counted up to backlog.COUNT_MAX."""
+    """Memories that have no vector yet, counted up to Policy.backlog_counted."""
 
 
 async def count_metadata(context: Context, key: str, caller: Caller) -> dict[str, int]:
@@ -49,7 +49,7 @@ async def stats(context: Context, caller: Caller, model: ModelStatus) -> StatsAn
     sql, params = selection(everything, "r")
     rows = await context.database.query(
         f"select r.space, r.type, r.state, count(*) as n, null as backlog from record r where {sql}"
-        f" group by r.space, r.type, r.state union all select null, null, null, null, {BACKLOG}",
+        f" group by r.space, r.type, r.state union all select null, null, null, null, {backlog_sql(context)}",
         params,
     )
     (told,) = (row["backlog"] for row in rows if row["backlog"] is not None)

@@ -369,7 +369,7 @@ class StatsAnswer(Answer):
     """Size of the whole database; None for who may not read every space."""
     spaces: dict[str, int]
     failed_embeddings: int = 0
-    """Memories that the model refused again and again, counted up to 10,000."""
+    """Memories that the model refused again and again, counted up to 10,000, at the edge 1,000."""
     dead_letters: int = 0
     """Messages of the queue that could not be delivered since they were last sent again."""
     paused: Pause | None = None

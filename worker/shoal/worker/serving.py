@@ -5,6 +5,7 @@ The faces are plain code without state, made once; the shell around them is made
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
+from ipaddress import IPv6Network, ip_address
 from typing import Any, Final, Protocol
 
 from starlette.types import ASGIApp, Receive, Send
@@ -28,6 +29,8 @@ RETRY_AFTER_S: Final = 60
 _NAME_CHARS: Final = 8
 """Of a token's hash, by which logs and rate limits know it."""
 _ADDRESS: Final = b"cf-connecting-ip"
+_OWN_BITS: Final = 64
+"""Of an IPv6 address, those that say whose it is; the others its owner chooses."""
 _RAY: Final = b"cf-ray"
 
 WaitUntil = Callable[[Coroutine[Any, Any, None]], object]
@@ -106,11 +109,20 @@ class _Limiter:
 
     async def count(self, scope: HttpScope, caller: Caller | None) -> None:
         limit: RateLimitBinding = configuration.binding(self._env, "LIMIT")
-        key = f"address {header(scope, _ADDRESS)}" if caller is None else caller.client
+        key = f"address {network(header(scope, _ADDRESS))}" if caller is None else caller.client
         if not (await limit.limit({"key": key}))["success"]:
             raise RateLimited(
                 "Too many requests in a short time.", f"Wait {RETRY_AFTER_S} s.", retry_after_s=RETRY_AFTER_S
             )
+
+
+def network(address: str) -> str:
+    """Return what one client surely has for itself: an IPv4 address, or the /64 of an IPv6 one."""
+    try:
+        whole = ip_address(address)
+    except ValueError:
+        return address
+    return str(IPv6Network((whole, _OWN_BITS), strict=False)) if whole.version == 6 else address
 
 
 def request_id(scope: HttpScope) -> str:

@@ -118,7 +118,7 @@ class VectorizeIndex:
         marks = {version.rid: version.mark for version in new}
         told = (versions_json(new),)
         await self._database.batch([Statement(_NOTE_NEW, told)])
-        mutation = await self.client.upsert([_vector(row, marks[row.key // PASSAGES_MAX]) for row in ordered])
+        mutation = await self.client.upsert(ordered, lambda row: _vector(row, marks[row.key // PASSAGES_MAX]))
         results = await self._database.batch(
             [
                 Statement(sql.WANT_SWEPT, told),

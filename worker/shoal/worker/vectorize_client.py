@@ -12,8 +12,9 @@ from shoal.worker.bindings import Answer, VectorizeBinding
 from shoal.worker.budget import Budget
 from shoal.worker.vector_ids import read_id
 
-UPSERT_MAX: Final = 1_000
-"""Vectors of one upsert from a Worker."""
+UPSERT_MAX: Final = 250
+"""Vectors of one upsert, of the 1,000 that a Worker may send: they take 60 kB each, in Python and again in JavaScript,
+and a Worker has 128 MB in all."""
 DELETE_MAX: Final = 100
 """Ids of one delete, and"""
 GET_MAX: Final = 20
@@ -27,7 +28,7 @@ CALLS_KEPT: Final = 3
 
 _CODE: Final = re.compile(r"code\s*[=:]\s*(\d{4,5})")
 _RATE_LIMITED: Final = re.compile(r"\b(?:40014|40041|429)\b|too many requests", re.IGNORECASE)
-_UNKNOWN_ID: Final = re.compile(r"not.?found", re.IGNORECASE)
+_UNKNOWN_ID: Final = re.compile(r"(?:vector|id)\b.*not.?found", re.IGNORECASE)
 
 _T = TypeVar("_T")
 
@@ -75,11 +76,15 @@ class VectorizeClient:
             return []
         return _hits(answer)
 
-    async def upsert(self, vectors: Sequence[dict[str, Any]]) -> str:
-        """Put vectors; return the name of the last change, with which all are applied."""
+    async def upsert(self, rows: Sequence[_T], vector: Callable[[_T], dict[str, Any]]) -> str:
+        """Put the vectors that `vector` makes of rows; return the name of the last change, with which all are applied.
+
+        They are made part by part, since they take more memory than what they are made of.
+        """
         mutation = ""
-        for part in _parts(vectors, UPSERT_MAX):
-            answer = await self._call(lambda part=part: self._binding.upsert(part), WRITE_WAIT_S, CALLS_KEPT)
+        for part in _parts(rows, UPSERT_MAX):
+            made = [vector(row) for row in part]
+            answer = await self._call(lambda made=made: self._binding.upsert(made), WRITE_WAIT_S, CALLS_KEPT)
             mutation = str(answer.get("mutationId") or "")
         return mutation
 

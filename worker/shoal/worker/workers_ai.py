@@ -3,6 +3,7 @@
 import asyncio
 import math
 import re
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -101,7 +102,8 @@ class WorkersAiEmbedder:
         norm = math.hypot(*vector)
         if not (norm > 0 and math.isfinite(norm)):
             raise ModelError("The model answered with what is no direction.", "Try again.")
-        return [number / norm for number in vector]
+        # As the 32 bits that the index keeps: a long memory has a thousand vectors, and lists of them are 32 kB each.
+        return array("f", [number / norm for number in vector])
 
 
 def translate(text: str, model: str, now_ms: int) -> ModelError:
