@@ -104,7 +104,7 @@ def test_a_write_that_was_never_begun_is_sent_again(edge: Edge, fault: D1Fault):
     reconciled(edge)
 
 
-@pytest.mark.parametrize("fault", [*OUTCOME_UNKNOWN, *TOO_HEAVY], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", [*OUTCOME_UNKNOWN, D1Fault.RESET_BY_TIMEOUT], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("applied", [False, True], ids=["lost", "done"])
 def test_a_write_of_unknown_outcome_is_told_and_may_be_sent_again(edge: Edge, fault: D1Fault, applied: bool):
     edge.rig.fail("d1", fault, on=WRITE, applied=applied)
@@ -174,9 +174,8 @@ def test_vectors_are_made_though_the_database_is_lost_in_between(edge: Edge, sta
     reconciled(edge)
 
 
-@pytest.mark.parametrize("applied", [False, True], ids=["lost", "done"])
+@pytest.mark.parametrize(("purge", "applied"), [(False, False), (True, True)], ids=["trash-lost", "purge-done"])
 @pytest.mark.parametrize("statement", ["into vector_gone", "delete from vector_gone", "set want = -want"])
-@pytest.mark.parametrize("purge", [False, True], ids=["trash", "purge"])
 def test_memories_go_from_the_index_though_the_database_is_lost_in_between(
     edge: Edge, purge: bool, statement: str, applied: bool
 ):
