@@ -35,7 +35,8 @@ class Clientele:
 
     def __init__(self, client: Client, planted: Mapping[str, Note], new: Iterator[Note]) -> None:
         self._client = client
-        self._known = itertools.cycle(planted.values())
+        # From the end: what lies at the beginning is changed and deleted meanwhile.
+        self._known = itertools.cycle(reversed(list(planted.values())))
         self._ids = itertools.cycle(planted)
         self._asked = itertools.cycle(planted.values())
         self._new = new
