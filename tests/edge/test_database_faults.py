@@ -1,5 +1,6 @@
 """D1 lost for a moment, overloaded, used up for the day, or not prepared: what was acknowledged is there, once."""
 
+import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -157,6 +158,21 @@ def test_a_store_over_quota_says_until_when_and_is_taken_the_next_day(edge: Edge
     edge.rig.heal()
     assert put(edge).status_code == 201
     reconciled(edge)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"), [(D1Fault.NETWORK_LOST, "storage_busy"), (D1Fault.DAILY_WRITES, "storage_over_quota")]
+)
+def test_a_tool_call_tells_the_model_what_failed_and_what_to_do(edge: Edge, fault: D1Fault, code: str):
+    edge.rig.fail("d1", fault)
+    params = {"name": "memory_store", "arguments": {"content": COFFEE}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    answer = edge.http.post("/mcp", json=body, headers={"accept": "application/json, text/event-stream"})
+    assert (answer.status_code, answer.json()["result"]["isError"]) == (200, True)
+    error = json.loads(answer.json()["result"]["content"][0]["text"])
+    assert error["code"] == code
+    assert error["message"] and error["mend"]
+    assert edge.stats()["total"] == 0
 
 
 # In the background
