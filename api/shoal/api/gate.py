@@ -70,7 +70,10 @@ class BearerGate:
             if hmac.compare_digest(known, digest):
                 found = caller
         if found is None:
-            raise Unauthorized("The token is unknown, expired or revoked.", "Connect again to get a new one.")
+            raise Unauthorized(
+                "The token is unknown, expired or revoked.",
+                "Send the one that the server was set up with, whole; it may have been changed since.",
+            )
         return found
 
     def challenge(self, scope: HttpScope) -> str:

@@ -121,7 +121,7 @@ def firing_crons(rig: Rig) -> Iterator[None]:
 
 
 @click.command()
-@click.option("--port", default=8378, show_default=True, help="0 takes a free one.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8378, show_default=True, help="0 takes a free one.")
 @click.option(
     "--persist",
     type=click.Path(file_okay=False, path_type=Path),
@@ -146,7 +146,9 @@ def main(port: int, persist: Path, standin: str | None, hashed: bool) -> None:
             ai = AiEngine.hashed() if hashed else AiEngine.local(MODELS)
             with Standin(ai, persist=persist / "vectors.db") as own:
                 serve(port, persist, own.url)
-    except (RigError, StagingError, StoreUnusable) as error:
+    except StoreUnusable as error:
+        raise click.ClickException(f"{error} For other data: SHOAL_HOME=FOLDER make edge PORT=0") from error
+    except (RigError, StagingError) as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         click.echo("Stopped.", err=True)
