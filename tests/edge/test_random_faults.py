@@ -155,7 +155,7 @@ def told(edge: Edge, seed: int, steps: int = STEPS) -> None:
     agree(edge)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_few_stories(edge: Edge, seed: int):
     told(edge, seed)
 
@@ -163,7 +163,7 @@ def test_a_few_stories(edge: Edge, seed: int):
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_many_stories(edge: Edge):
-    for seed in range(4, 154):
+    for seed in range(2, 152):
         edge.empty()
         try:
             told(edge, seed)
