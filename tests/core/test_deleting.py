@@ -28,6 +28,7 @@ async def test_without_confirm_nothing_goes(rig: Rig):
     for fields in ({"confirm": False}, {"dry_run": True}, {"confirm": False, "purge": True}):
         answer = await rig.delete(one.id, **fields)
         assert (answer.status, answer.ids) == ("cancelled", [one.id])
+        assert [note.code for note in answer.notes] == ([] if "dry_run" in fields else ["confirm"])
     assert rig.written() == before
 
 

@@ -433,3 +433,22 @@ async def test_the_day_a_store_names_is_the_callers_own(rig: Rig):
     times = [rig.value("select occurred_at from record where id = unhex(?)", one.id) for one in (first, second)]
     assert times[1] - times[0] == 9 * 3_600_000
     assert NOW - times[0] > DAY
+
+
+UNUSABLE = [StoreItem(content=" "), StoreItem(content="c", type="nonsense")]
+
+
+@pytest.mark.parametrize("bad", UNUSABLE, ids=["empty", "type"])
+    "bad", [StoreItem(content=" "), StoreItem(content="c", type="nonsense")], ids=["empty", "type"]
+)
+async def test_of_several_the_one_that_cannot_be_used_is_named_by_its_number(rig: Rig, bad: StoreItem):
+    with pytest.raises(InvalidInput) as refused:
+        await rig.store_all([StoreItem(content="a"), StoreItem(content="b"), bad])
+    assert refused.value.as_dict()["item"] == 2
+    assert rig.rows("select * from record") == []
+
+
+async def test_the_only_one_needs_no_number(rig: Rig):
+    with pytest.raises(InvalidInput) as refused:
+        await rig.store(" ")
+    assert "item" not in refused.value.as_dict()

@@ -22,7 +22,7 @@ _ERRORS: Final = {
     409: "Confirmation is required, or the text was forgotten",
     413: "The body is too large",
     415: "The body is not declared as JSON",
-    422: "A field can't be used; `field` and `problems` name it",
+    422: "A field can't be used; `field` and `problems` name it, `item` the number of it among several",
     429: "Too many requests; `Retry-After` says when to come back",
     503: "The storage or the model refused; nothing was written, unless `message` says that it is not known",
 }

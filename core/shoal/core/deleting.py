@@ -44,6 +44,8 @@ async def delete(context: Context, request: DeleteRequest, caller: Caller) -> De
     ids = [cast("str", row["id"]) for row in rows]
     if not ids:
         return DeleteAnswer(status=DeleteStatus.NOT_FOUND, ids=[], notes=notes)
+    if not request.dry_run and not request.confirm:
+        notes.append(Note(code=NoteCode.CONFIRM, message="Nothing was deleted; confirm=true deletes these."))
     if request.dry_run or not request.confirm:
         return DeleteAnswer(status=DeleteStatus.CANCELLED, ids=ids, notes=notes)
     if request.purge:

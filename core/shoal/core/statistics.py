@@ -95,7 +95,8 @@ def degraded(model: ModelStatus, left: Backlog) -> list[Note]:
     if model.state == Phase.UNAVAILABLE:
         say(NoteCode.LEXICAL_ONLY, f"Only words are searched: {model.reason}")
     elif left.vectors:
-        say(NoteCode.PENDING, f"{left.vectors} memories are found by their words only so far.", left.vectors)
+        found = "1 memory is" if left.vectors == 1 else f"{left.vectors} memories are"
+        say(NoteCode.PENDING, f"{found} found by words only so far.", left.vectors)
     if left.given_up:
         message = f"The model refused {left.given_up} memories again and again: only their words find them."
         say(NoteCode.NOT_EMBEDDED, f"{message} A requeue tries them anew.", left.given_up)

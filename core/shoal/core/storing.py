@@ -39,7 +39,14 @@ async def store(
     space = caller.space(request.space)
     now = context.clock()
     zone = caller.zone(request.time_zone)
-    drafts = [draft(item, space, context.ontology, now, zone, key) for item in _items(request)]
+    drafts: list[Draft] = []
+    for number, item in enumerate(_items(request)):
+        try:
+            drafts.append(draft(item, space, context.ontology, now, zone, key))
+        except InvalidInput as error:
+            if request.items is not None:
+                error.details["item"] = number
+            raise
     results = await write(context, drafts, Mode.REVIVE if request.revive else Mode.STORE, now)
     if Scope.READ not in caller.scopes:
         results = [_untold(one) for one in drafts]

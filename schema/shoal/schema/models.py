@@ -58,6 +58,8 @@ class NoteCode(StrEnum):
     """Some ids were not found."""
     FORGOTTEN = "forgotten"
     """The text was deleted before; `revive` brings it back."""
+    CONFIRM = "confirm"
+    """Nothing was done: it waits for a confirmation."""
     TYPE_CHANGED = "type_changed"
     """The memory was stored under another type before."""
 

@@ -138,7 +138,10 @@ def main(port: int, persist: Path, standin: str | None, hashed: bool) -> None:
     try:
         check_port(port)
         stage()
+        # What is made in it is private too, and a folder that was there before becomes so.
+        os.umask(0o077)
         persist.mkdir(PRIVATE, parents=True, exist_ok=True)
+        persist.chmod(PRIVATE)
         if standin is not None:
             serve(port, persist, standin)
         else:
