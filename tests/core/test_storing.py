@@ -439,8 +439,6 @@ UNUSABLE = [StoreItem(content=" "), StoreItem(content="c", type="nonsense")]
 
 
 @pytest.mark.parametrize("bad", UNUSABLE, ids=["empty", "type"])
-    "bad", [StoreItem(content=" "), StoreItem(content="c", type="nonsense")], ids=["empty", "type"]
-)
 async def test_of_several_the_one_that_cannot_be_used_is_named_by_its_number(rig: Rig, bad: StoreItem):
     with pytest.raises(InvalidInput) as refused:
         await rig.store_all([StoreItem(content="a"), StoreItem(content="b"), bad])
