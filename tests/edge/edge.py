@@ -87,7 +87,10 @@ class Edge:
         self.http = self.client()
         # The first request makes the files; the first reconcile measures the model, which need be done once.
         self.health()
+        since = rig.mark()
         rig.cron(OFTEN)
+        (self.first_cron,) = rig.invocations(since)
+        """What the first reconcile of all cost."""
         self.database = File(rig, "d1")
         self.counted = File(rig, "ratelimit")
         """How many requests each caller has made."""

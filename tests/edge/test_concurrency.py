@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-import pytest
 from tests.edge.agreement import reconciled
 from tests.edge.edge import COFFEE, ESPRESSO, OFTEN, PLAIN, Edge
 
@@ -58,8 +57,7 @@ async def health(client: httpx.AsyncClient, n: int) -> str:
     return (await client.get("/healthz")).json()["status"]
 
 
-@pytest.mark.parametrize("round", range(2))
-def test_requests_of_every_kind_at_once_are_each_answered_right(edge: Edge, round: int):
+def test_requests_of_every_kind_at_once_are_each_answered_right(edge: Edge):
     known = [edge.store(COFFEE), edge.store(f"{COFFEE} It is old.")]
     edge.rig.drain()
     answers = together(edge, store, find, store_by_mcp, find_by_mcp, health)
