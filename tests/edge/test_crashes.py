@@ -44,7 +44,7 @@ def twenty_at_once(edge: Edge) -> list[int]:
 def test_a_crash_before_and_in_the_middle_of_indexing_costs_nothing_and_the_next_isolate_serves_at_once(
     edge: Edge, applied: bool
 ):
-    # The queue gets as far as the model; a request that waits for its vector gets as far as the index, which may have it
+    # The queue gets as far as the model, and a request that waits for its vector as far as the index, which may have it
     # then though nobody has noted it.
     edge.order("ai", "timeout")
     queued = edge.store(COFFEE)
