@@ -41,6 +41,7 @@ def test_times_are_of_all_rounds_and_what_was_waited_for_is_told_beside_them():
     rounds = [Round([0.01, 0.02], [request] * 2, 0.02, 0.0), Round([0.04], [request], 0.01, 0.1)]
     figures = Measured(rounds).figures()
     assert (figures["p50_ms"], figures["standin_ms"], figures["d1_ms"], figures["cpu_ms"]) == (20, 7, 2, 10)
+    assert figures["ratelimit_ms"] == 0
     assert (figures["n"], figures["others_cores"]) == (3, 0.05)
 
 

@@ -77,6 +77,8 @@ class Invocation(Record):
     r2: Mapping[str, int]
     kv: Mapping[str, int]
     ratelimit: int
+    ratelimit_ms: int
+    """Time spent waiting for it, which production doesn't."""
     fetches: int
     subrequests: int
     connections: int

@@ -139,8 +139,11 @@ def test_attachments_are_kept_in_r2(rig: Rig, do: Do):
 
 
 def test_a_rate_limit_is_kept(rig: Rig, do: Do):
+    since = rig.mark()
     # wrangler.toml allows two a minute.
     assert [do("limit") for _ in range(3)].count(True) == 2
+    asked = [each for each in rig.invocations(since) if each.name == "/limit"]
+    assert [(each.ratelimit, each.ratelimit_ms >= 0, each.subrequests) for each in asked] == [(1, True, 0)] * 3
 
 
 def test_what_is_left_to_wait_until_belongs_to_the_invocation(rig: Rig, do: Do):

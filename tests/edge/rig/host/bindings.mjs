@@ -1,6 +1,7 @@
 // The `env` that Python gets: wrangler.toml's variables and bindings, each binding wrapped so that what it does is
 // counted and held to production's rules. One for all invocations, as in production: the record that a call belongs to
 // comes from the invocation that makes it.
+import { realNow } from "./clock.mjs";
 import { wrapD1 } from "./d1.mjs";
 import { callOut, current } from "./invocations.mjs";
 import { proxied } from "./proxied.mjs";
@@ -44,11 +45,17 @@ function wrap(name, binding, config) {
     case "Fetcher":
       return proxied(binding, { fetch: (...args) => callOut(name, () => binding.fetch(...args)) });
     case "Ratelimit":
-      // Production answers it on the spot: it is no subrequest.
+      // Production answers it on the spot: it is no subrequest. Here it is a write into a database.
       return proxied(binding, {
-        limit(options) {
-          current().ratelimit += 1;
-          return binding.limit(options);
+        async limit(options) {
+          const record = current();
+          record.ratelimit += 1;
+          const begunMs = realNow();
+          try {
+            return await binding.limit(options);
+          } finally {
+            record.ratelimit_ms += realNow() - begunMs;
+          }
         },
       });
     default:

@@ -47,6 +47,7 @@ function newRecord(about) {
     r2: {},
     kv: {},
     ratelimit: 0,
+    ratelimit_ms: 0,
     fetches: 0,
     subrequests: 0,
     connections: 0,
