@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from itertools import chain
 from operator import mul
-from statistics import median, quantiles
 from typing import Any, Final, cast
 
 from shoal.core.calibration_pairs import PASSAGES, QUERIES
@@ -24,6 +23,8 @@ def measure(queries: Sequence[Vector], passages: Sequence[Vector], meanings: int
 
     Row i and row i + meanings mean the same in another language; every such pair counts as related.
     """
+    from statistics import median, quantiles  # done once a model, while a Worker would pay for it at each start
+
     related: list[float] = []
     unrelated: list[float] = []
     for i, query in enumerate(queries):

@@ -13,7 +13,6 @@ from shoal.core.context import LAPTOP, Context, Policy
 from shoal.core.finding import ALL_CHANNELS, Channel
 from shoal.core.ids import Key
 from shoal.core.indexing import Indexer
-from shoal.core.migrate import migrate
 from shoal.core.protocols import Database, Embedder, Phase, Statement, VectorIndex
 from shoal.core.remembered import Remembered
 from shoal.core.statistics import Health, degraded
@@ -61,6 +60,8 @@ async def open_memory(
 
     `new_device` names this replica if the database has no name yet: random, 8 hexadecimal characters.
     """
+    from shoal.core.migrate import migrate  # a Worker never does, and would pay for it at its start
+
     await migrate(database)
     await database.batch([Statement("insert or ignore into meta (k, v) values ('device', ?1)", (new_device,))])
     device = (await database.query("select v from meta where k = 'device'"))[0]["v"]
