@@ -133,8 +133,9 @@ def firing_crons(rig: Rig) -> Iterator[None]:
 @click.option("--hashed", is_flag=True, help="Vectors of hashed words instead of the model's: fast, no meaning.")
 def main(port: int, persist: Path, standin: str | None, hashed: bool) -> None:
     """Run shoal's Worker on 127.0.0.1 until Ctrl-C."""
-    # Whoever stops it by a signal gets the same clean end as by Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Whoever stops it by a signal gets the same clean end as by Ctrl-C, which a script's background job else ignores.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         check_port(port)
         stage()
