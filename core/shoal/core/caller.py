@@ -21,6 +21,7 @@ class Scope(StrEnum):
     READ = "memory:read"
     WRITE = "memory:write"
     ADMIN = "memory:admin"
+    SYNC = "sync"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,18 @@ class Caller:
 
     scopes: frozenset[Scope] = frozenset(Scope)
     spaces: tuple[str, ...] | None = None
+    narrower: tuple[tuple[Scope, tuple[str, ...]], ...] = ()
+    """Scopes that reach only these spaces, each fewer than `spaces`."""
     default_space: str = DEFAULT_SPACE
     """The space meant when none is named, for a caller of every space; others mean their first."""
     time_zone: str = "UTC"
     client: str = ""
+    """Who calls, by a name that the owner knows."""
+    token: str = ""
+    """The id of what the caller was let in by; the log of writes has it."""
+    device: str = ""
+    owner: bool = False
+    """Whether it is the owner in person, who may let others in."""
     clamps: bool = True
 
     def require(self, scope: Scope) -> None:

@@ -16,6 +16,7 @@ ShoalError
 ├── MalformedBody                 400  what was sent isn't JSON
 ├── Unauthorized                  401
 ├── NotAllowed                    403
+│   ├── InsufficientScope              another approval could allow it
 │   └── OriginNotAllowed
 ├── NotFound                      404
 ├── MethodNotAllowed              405
@@ -169,6 +170,12 @@ class NotAllowed(ShoalError):
 
     code = "not_allowed"
     status = 403
+
+
+class InsufficientScope(NotAllowed):
+    """The caller's token lacks scopes; `scopes` names all that it needs, those that it holds among them."""
+
+    code = "insufficient_scope"
 
 
 class OriginNotAllowed(NotAllowed):
