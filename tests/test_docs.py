@@ -3,11 +3,13 @@
 import sys
 from pathlib import Path
 
+import apsw
 import click
 import pytest
 
 from shoal.local.cli.group import COMMANDS, shoal
 from shoal.local.settings import Settings
+from shoal.schema.migrations import load
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -39,6 +41,21 @@ def test_every_reading_command_answers_json() -> None:
         command = shoal.get_command(click.Context(shoal), name)
         assert command is not None
         assert name in ("serve", "mcp") or "as_json" in {parameter.name for parameter in command.params}, name
+
+
+def test_every_stored_column_of_those_who_may_call_is_explained() -> None:
+    page = (DOCS / "security.md").read_text(encoding="utf-8")
+    connection = apsw.Connection(":memory:")
+    (access,) = [migration for migration in load() if migration.name == "0003_access.sql"]
+    for text in access.statements:
+        if text.startswith("create "):
+            connection.execute(text)
+    tables = [name for (name,) in connection.execute("select name from sqlite_schema where type = 'table'")]
+    assert len(tables) == 9
+    for table in tables:
+        told = page.partition(f"### {table}\n")[2].partition("\n#")[0]
+        columns = [column for (column,) in connection.execute("select name from pragma_table_info(?)", (table,))]
+        assert [column for column in columns if f"`{column}`" not in told] == [], table
 
 
 def test_every_setting_is_on_its_page() -> None:
