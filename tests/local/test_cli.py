@@ -295,3 +295,39 @@ def test_every_command_can_be_loaded() -> None:
         assert name in run("--help").stdout
         assert "Examples" in run(name, "--help").stdout
     assert "0." in run("--version").stdout
+
+
+def test_an_owner_key_is_made_and_told_with_what_the_worker_must_know() -> None:
+    from shoal.api.oauth.owner_key import digest
+
+    made = run_json("owner-key")
+    assert made["sha256"] == digest(made["key"])
+    shown = run("owner-key").stdout.splitlines()
+    key, sha256 = shown[0].removeprefix("The owner's key: "), shown[2].removeprefix("Its SHA-256: ")
+    assert digest(key) == sha256
+    assert key != made["key"]
+    assert "0, 1, 8 or 9" in shown[1]
+    assert "OWNER_KEY_SHA256" in shown[3]
+
+
+def test_an_owner_keys_hash_can_be_written_into_a_file_of_secrets() -> None:
+    from shoal.api.oauth.owner_key import digest
+
+    result = run("owner-key", "--env")
+    assert result.stdout == f"OWNER_KEY_SHA256={digest(result.stderr.strip())}\n"
+    run("owner-key", "--env", "--json", code=2)
+
+
+def test_an_owner_key_needs_neither_the_memory_nor_its_model(home: Home) -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from shoal.local.cli.group import shoal\n"
+        "try: shoal(['owner-key'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('mcp', 'numpy', 'fastembed', 'fastapi', 'apsw', 'httpx') if m in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
+    assert told.splitlines()[-1] == "[]"
+    assert not home.root.exists() or not list(home.root.iterdir())

@@ -31,8 +31,9 @@ COMMANDS: Final = {
     "backup": "files",
     "restore": "files",
     "seed": "files",
+    "owner-key": "owner",
 }
-"""Command -> the module beside this one that holds it; its function is named `<command>_command`."""
+"""Command -> the module beside this one that holds it; its function is named `<command>_command`, `_` for `-`."""
 AS_JSON: Final = "shoal.json"
 """Key of click's `meta` under which the --json option is kept."""
 
@@ -67,7 +68,9 @@ class LazyGroup(click.Group):
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None
-        command: click.Command = getattr(import_module(f"shoal.local.cli.{module}"), f"{cmd_name}_command")
+        command: click.Command = getattr(
+            import_module(f"shoal.local.cli.{module}"), f"{cmd_name.replace('-', '_')}_command"
+        )
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -69,6 +69,16 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "superseded_by": ("Superseded by", "被取代于"),
         "reason": ("Deleted because", "删除原因"),
         "metadata": ("Metadata", "元数据"),
+        "owner_key": (
+            "The owner's key: {text}\n"
+            "It is shown only now. Keep it where you keep passwords. Case, spaces and dashes don't matter; it holds no"
+            " 0, 1, 8 or 9.",
+            "所有者密钥：{text}\n只显示这一次，请存入密码管理器。大小写、空格和连字符均可忽略；密钥中没有 0、1、8、9。",
+        ),
+        "owner_key_sha256": (
+            "Its SHA-256: {sha256}\nThe Worker knows the key by this: make it the secret OWNER_KEY_SHA256.",
+            "其 SHA-256：{sha256}\nWorker 只凭它辨认密钥：请设为机密 OWNER_KEY_SHA256。",
+        ),
     }
 )
 
