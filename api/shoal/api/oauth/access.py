@@ -69,8 +69,8 @@ def forget_keys() -> None:
 async def current(authority: Authority, headers: Headers) -> Session | None:
     """Return the session that a request's assertion stands for; None without Access, or where it proves nothing.
 
-    All of one person's assertions are one session, which ends with the assertion, or after `settings.session_s`. Why
-    an assertion is refused goes to the log, never to the visitor.
+    All of one person's assertions are one session, which lasts as long as they come: Access decides when to ask again.
+    Why an assertion is refused goes to the log, never to the visitor.
     """
     settings = authority.settings
     assertions = headers.getlist(HEADER)
@@ -198,7 +198,8 @@ async def _session(authority: Authority, claims: Mapping[str, Any]) -> Session:
 
 _KEEP: Final = """
 insert into owner_session (sha256, created_at, expires_at, method, network) values (?1, ?2, ?3, ?4, ?5)
-on conflict (sha256) do update set expires_at = max(expires_at, excluded.expires_at)
+on conflict (sha256) do update set expires_at = max(expires_at, excluded.expires_at),
+  created_at = case when expires_at > excluded.created_at then created_at else excluded.created_at end
 returning sha256, created_at, expires_at, method
 """
 

@@ -170,6 +170,9 @@ _NONE: Final = _Kept(bytes(SALT_BYTES), ITERATIONS, ROUNDS, bytes(HASH_BYTES))
 """Stands for a passphrase that isn't set: checking takes as long, and nobody knows a text of this hash."""
 
 
+_IMPOSSIBLE: Final = b"\0"
+
+
 async def check(authority: Authority, text: str) -> bool:
     """Say whether a text is the passphrase; with none set no text is, after the same work.
 
@@ -178,10 +181,11 @@ async def check(authority: Authority, text: str) -> bool:
     rows = await authority.database.query("select scheme, iterations, rounds, salt, hash from owner_passphrase")
     kept = _kept(rows[0]) if rows else _NONE
     typed = _bytes(text)
+    possible = not isinstance(typed, Reason)
     # What can't be the passphrase costs the same as what could be.
-    secret = b"" if isinstance(typed, Reason) else typed
+    secret = typed if possible else _IMPOSSIBLE
     found = await stretch(authority.cryptography, secret, kept.salt, kept.iterations, kept.rounds)
-    return hmac.compare_digest(found, kept.hash) and bool(rows) and bool(secret)
+    return hmac.compare_digest(found, kept.hash) and bool(rows) and possible
 
 
 def _kept(row: Row) -> _Kept:
