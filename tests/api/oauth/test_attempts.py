@@ -93,6 +93,13 @@ async def test_fewer_than_a_hundred_an_hour_lock_nobody_else(authority: Authorit
     assert await waits(authority, Way.PASSPHRASE, 1) == [0]
 
 
+async def test_the_hour_of_all_networks_runs_from_its_first_failure(authority: Authority, clock: Clock):
+    for part in range(3):
+        for n in range(10):
+            assert await waits(replace(authority, network=f"{part}.{n}"), Way.PASSPHRASE, 4) == [0] * 4
+        clock.forward(seconds=2_400)
+
+
 async def test_at_the_hundredth_two_at_once_are_not_both_looked_at(authority: Authority):
     for n in range(99):
         await waits(replace(authority, network=f"10.0.0.{n}"), Way.PASSPHRASE, 1)

@@ -50,6 +50,8 @@ async def signed_in(authority: Authority) -> Session:
         ("correct horse battery staple", Reason.COMMON),
         ("Ｐassword１２３４５６７", Reason.COMMON),
         (OWNER_KEY.lower(), Reason.LIKE_A_KEY),
+        ("Ａ" + OWNER_KEY[1:], Reason.LIKE_A_KEY),
+        (" " * 300 + OWNER_KEY, Reason.LIKE_A_KEY),
         ("abba dabba gabba labba mabba nabba tub", Reason.LIKE_A_KEY),
         ("lantern orchid\nmossy anvil", Reason.UNREADABLE),
         ("lantern orchid mossy anvil\x00.", Reason.UNREADABLE),
@@ -139,7 +141,8 @@ async def test_a_hash_of_other_counts_is_checked_with_those(authority: Authority
 @pytest.mark.parametrize(
     "spoilt",
     [
-        "scheme = 'argon2id'", "iterations = 600000", "iterations = 0", "rounds = 0", "rounds = 61", "salt = ''",
+        "scheme = 'argon2id'", "iterations = 600000", "iterations = 0", "iterations = 'many'", "rounds = 0",
+        "rounds = 61", "salt = ''",
         "salt = 'zz'", "hash = 'abcd'", "hash = ''",
     ],
 )  # fmt: skip

@@ -103,7 +103,7 @@ def accepted(text: str) -> bytes:
     known = _bytes(text)
     if isinstance(known, Reason):
         raise PassphraseRefused(known)
-    if owner_key.normalise(text) is not None:
+    if owner_key.normalise(known.decode()) is not None:
         # At the login page it would be taken for a key, so it could never be used.
         raise PassphraseRefused(Reason.LIKE_A_KEY)
     if is_weak(known.decode()):
@@ -189,12 +189,16 @@ async def check(authority: Authority, text: str) -> bool:
 
 
 def _kept(row: Row) -> _Kept:
-    iterations, rounds = int(row["iterations"] or 0), int(row["rounds"] or 0)
     try:
-        kept = _Kept(bytes.fromhex(str(row["salt"])), iterations, rounds, bytes.fromhex(str(row["hash"])))
+        kept = _Kept(
+            salt=bytes.fromhex(str(row["salt"])),
+            iterations=int(row["iterations"] or 0),
+            rounds=int(row["rounds"] or 0),
+            hash=bytes.fromhex(str(row["hash"])),
+        )
     except ValueError as error:
         raise PassphraseUnusable from error
-    if row["scheme"] != SCHEME or not 1 <= iterations <= ITERATIONS or not 1 <= rounds <= ROUNDS_MAX:
+    if row["scheme"] != SCHEME or not 1 <= kept.iterations <= ITERATIONS or not 1 <= kept.rounds <= ROUNDS_MAX:
         raise PassphraseUnusable
     if len(kept.salt) < SALT_BYTES or len(kept.hash) != HASH_BYTES:
         raise PassphraseUnusable
