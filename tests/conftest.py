@@ -21,6 +21,7 @@ BUDGETS_S: Final = {
     "local": 180,
     "conformance": 45,
     "outside": 90,
+    "mcp_conformance": 60,
     "bench": 30,
     "edge": 150,
     "worker": 120,
