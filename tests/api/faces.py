@@ -25,6 +25,7 @@ TOKENS = BearerGate(
         token_hash("reader"): Caller(scopes=frozenset({Scope.READ}), client="reader"),
         token_hash("writer"): Caller(scopes=frozenset({Scope.READ, Scope.WRITE}), client="writer"),
         token_hash("elsewhere"): Caller(spaces=("elsewhere",), client="elsewhere"),
+        token_hash("everything"): Caller(client="everything"),
     }
 )
 LOOPBACK = HostRule.loopback(frozenset({"https://app.example.com"}))

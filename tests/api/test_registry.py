@@ -7,11 +7,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from shoal.api.arguments import validate_tool
+from shoal.api.classic import CLASSIC_TOOLS
 from shoal.api.profiles import PROFILES, profile_named
-from shoal.api.registry import DEFAULT_TOOLS, DELETE, FIND, STORE, ToolDefinition
+from shoal.api.registry import DEFAULT_TOOLS, DELETE, FIND, STORE, UPDATE, ToolDefinition
 from shoal.core.caller import Caller, Scope
 from shoal.core.service import Memory
-from shoal.schema.errors import InvalidInput, NotAllowed
+from shoal.schema.errors import InsufficientScope, InvalidInput
 
 EVERYONE = Caller()
 READER = Caller(scopes=frozenset({Scope.READ}))
@@ -75,13 +76,53 @@ def test_only_what_the_scopes_allow_is_listed() -> None:
     assert "purge" in DELETE.input_schema(EVERYONE)["properties"]
 
 
+def test_what_changes_a_memory_needs_reading_too_and_storing_does_not() -> None:
+    blind = Caller(scopes=frozenset({Scope.WRITE}))
+    assert [tool.name for tool in PROFILES["default"].listed(blind)] == ["memory_store"]
+    assert [tool.name for tool in PROFILES["classic"].listed(blind)] == ["remember"]
+    needs = {tool.name: " ".join(sorted(tool.scopes)) for tool in (*DEFAULT_TOOLS, *CLASSIC_TOOLS)}
+    assert needs == {
+        **dict.fromkeys(["memory_find", "memory_get", "memory_stats", "recall"], "memory:read"),
+        **dict.fromkeys(["memory_store", "remember"], "memory:write"),
+        **dict.fromkeys(["memory_update", "memory_delete", "forget"], "memory:read memory:write"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "purges"),
+    [
+        ({}, False),
+        ({"purge": True}, True),
+        ({"purge": "true"}, True),
+        ({"purge": " TRUE "}, True),
+        ({"purge": "what"}, True),
+        ({"purge": [0]}, True),
+        ({"purge": False}, False),
+        ({"purge": "false"}, False),
+        ({"purge": None}, False),
+    ],
+)
+def test_a_call_that_purges_needs_more_however_it_says_so(given: dict[str, Any], purges: bool) -> None:
+    needed = {Scope.READ, Scope.WRITE} | ({Scope.ADMIN} if purges else set())
+    assert DELETE.needs({"id": "0" * 32, **given}) == needed
+
+
 async def test_every_call_is_checked_whatever_was_listed(memory: Memory) -> None:
-    with pytest.raises(NotAllowed, match="memory:write"):
+    with pytest.raises(InsufficientScope, match="memory:write"):
         await STORE.call(memory, STORE.request(content="x"), READER)
-    with pytest.raises(NotAllowed, match="memory:admin"):
+    with pytest.raises(InsufficientScope, match="memory:admin"):
         await DELETE.call(memory, DELETE.request(id="0" * 32, purge=True), WRITER)
-    with pytest.raises(NotAllowed, match="memory:read"):
+    with pytest.raises(InsufficientScope, match="memory:read"):
         await FIND.call(memory, FIND.request(query="x"), Caller(scopes=frozenset({Scope.WRITE})))
+    for change in (UPDATE, DELETE):
+        with pytest.raises(InsufficientScope, match="memory:read"):
+            await change.call(memory, change.request(id="0" * 32), Caller(scopes=frozenset({Scope.WRITE})))
+
+
+@pytest.mark.parametrize("tool", ALL_TOOLS, ids=lambda tool: tool.name)
+def test_a_tool_that_only_reads_says_so_and_no_other_does(tool: ToolDefinition) -> None:
+    assert tool.hints.read_only is (tool.scopes == {Scope.READ})
+    assert tool.hints.destructive is (tool.name in {"memory_delete", "forget"})
 
 
 async def test_content_and_items_together_are_refused(memory: Memory) -> None:

@@ -207,9 +207,9 @@ async def test_an_unknown_path_is_not_found(rest: httpx.AsyncClient, path: str) 
 
 async def test_a_wrong_method_is_told_the_right_ones(rest: httpx.AsyncClient) -> None:
     for method, path, allowed in [
-        ("PUT", "/api/v1/memories", "GET, POST"),
-        ("POST", f"/api/v1/memories/{UNKNOWN_ID}", "DELETE, GET, PATCH"),
-        ("DELETE", "/healthz", "GET"),
+        ("PUT", "/api/v1/memories", "GET, HEAD, POST"),
+        ("POST", f"/api/v1/memories/{UNKNOWN_ID}", "DELETE, GET, HEAD, PATCH"),
+        ("DELETE", "/healthz", "GET, HEAD"),
     ]:
         answer = await rest.request(method, path, json={})
         error_of(answer, 405, "method_not_allowed")
@@ -222,6 +222,13 @@ async def test_an_unknown_query_parameter_is_refused(rest: httpx.AsyncClient) ->
     error_of(await rest.get("/api/v1/memories?page=two"), 422, "invalid_input")
 
 
+def lacking(answer: httpx.Response, *scopes: str) -> None:
+    """Check that an answer names, in its body and its header, all scopes that are needed."""
+    assert error_of(answer, 403, "insufficient_scope")["scopes"] == list(scopes)
+    told = f'Bearer error="insufficient_scope", scope="{" ".join(scopes)}"'
+    assert answer.headers["www-authenticate"] == told
+
+
 async def test_tokens_reach_only_what_they_allow(memory: Memory) -> None:
     app = rest_of(memory, TOKENS)
     async with client_of(app) as nobody:
@@ -230,7 +237,7 @@ async def test_tokens_reach_only_what_they_allow(memory: Memory) -> None:
     async with client_of(app, authorization="Bearer writer") as writer:
         one = await store(writer, "secret plan", tags="x")
         answer = await writer.delete(f"/api/v1/memories/{one}?confirm=true&purge=true")
-        assert error_of(answer, 403, "not_allowed")["scope"] == "memory:admin"
+        lacking(answer, "memory:read", "memory:write", "memory:admin")
     async with client_of(app, authorization="Bearer reader") as reader:
         assert (await reader.get("/api/v1/search?q=plan")).json()["results"][0]["id"] == one
         for answer in (
@@ -240,7 +247,7 @@ async def test_tokens_reach_only_what_they_allow(memory: Memory) -> None:
             await reader.post("/api/v1/memories/delete", json={"tags": "x", "confirm": True}),
             await reader.post(f"/api/v1/memories/{one}/revive"),
         ):
-            assert error_of(answer, 403, "not_allowed")["scope"] == "memory:write"
+            lacking(answer, "memory:read", "memory:write")
     async with client_of(app, authorization="Bearer elsewhere") as elsewhere:
         error_of(await elsewhere.get(f"/api/v1/memories/{one}"), 404, "not_found")
         assert (await elsewhere.get("/api/v1/search?q=plan&space=*")).json()["results"] == []
@@ -293,9 +300,13 @@ async def test_a_fault_of_ours_is_500_in_the_same_shape(
 
 async def test_what_was_given_up_is_tried_again_by_who_may(memory: Memory) -> None:
     async with client_of(rest_of(memory, TOKENS)) as rest:
-        refused = await rest.post("/api/v1/admin/requeue", headers={"Authorization": "Bearer writer"})
-        answer = await rest.post("/api/v1/admin/requeue", headers={"Authorization": "Bearer elsewhere"})
-    error_of(refused, 403, "not_allowed")
+        refused, elsewhere, answer = [
+            await rest.post("/api/v1/admin/requeue", headers={"Authorization": f"Bearer {token}"})
+            for token in ("writer", "elsewhere", "everything")
+        ]
+    lacking(refused, "memory:read", "memory:write", "memory:admin")
+    error_of(elsewhere, 403, "not_allowed")
+    assert "www-authenticate" not in elsewhere.headers
     assert (answer.status_code, answer.json()) == (200, {"requeued": 0})
 
 
@@ -332,6 +343,33 @@ async def test_the_openapi_document_describes_every_route_and_its_errors(rest: h
         Draft202012Validator.check_schema(schema)
     store_route = made["paths"]["/api/v1/memories"]["post"]
     assert store_route["responses"]["422"]["content"]["application/json"]["schema"]["$ref"].endswith("/ErrorBody")
+
+
+async def test_the_document_says_which_scopes_each_operation_needs(rest: httpx.AsyncClient) -> None:
+    made = (await rest.get("/openapi.json")).json()
+    assert made["components"]["securitySchemes"] == {"bearer": {"type": "http", "scheme": "bearer"}}
+    needs = {
+        f"{method.upper()} {path}": [
+            scope.removeprefix("memory:") for one in operation["security"] for scope in one["bearer"]
+        ]
+        for path, methods in made["paths"].items()
+        for method, operation in methods.items()
+    }
+    assert needs == {
+        "POST /api/v1/memories": ["write"],
+        "GET /api/v1/memories": ["read"],
+        "GET /api/v1/memories/{memory_id}": ["read"],
+        "PATCH /api/v1/memories/{memory_id}": ["read", "write"],
+        "DELETE /api/v1/memories/{memory_id}": ["read", "write"],
+        "POST /api/v1/memories/delete": ["read", "write"],
+        "POST /api/v1/memories/{memory_id}/revive": ["read", "write"],
+        "POST /api/v1/search": ["read"],
+        "GET /api/v1/search": ["read"],
+        "GET /api/v1/stats": ["read"],
+        "POST /api/v1/admin/requeue": ["admin"],
+        "GET /healthz": [],
+    }
+    assert made["paths"]["/healthz"]["get"]["security"] == []
 
 
 def references(node: Any) -> set[str]:

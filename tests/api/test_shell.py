@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from tests.api.faces import BASE, EVERYONE, LOOPBACK, TOKENS, numbered, raw
 
 from shoal.api.context import context_of, one_memory
 from shoal.api.gate import HostRule
 from shoal.api.messages import Language
-from shoal.api.shell import NOBODY, Shell, error_response
+from shoal.api.shell import NOBODY, Shell, error_headers, error_response
 from shoal.core.service import Memory
-from shoal.schema.errors import InvalidTime, RateLimited
+from shoal.schema.errors import InsufficientScope, InvalidTime, NotFound, RateLimited, ShoalError
 from shoal.schema.limits import BODY_MAX_BYTES
 
 JSON = ("content-type", "application/json")
@@ -237,3 +238,152 @@ async def test_too_many_requests_are_told_when_to_come_back(memory: Memory) -> N
         status, answered, body = await raw(app, "GET", "/x", headers)
         assert (status, answered["retry-after"]) == (429, "60")
         assert json.loads(body)["error"]["code"] == "rate_limited"
+
+
+TOO_NARROW = InsufficientScope("No.", "Ask.", scopes=["memory:read", "memory:write"])
+STEP_UP = 'Bearer error="insufficient_scope", scope="memory:read memory:write"'
+READER = ("authorization", "Bearer reader")
+
+
+async def test_a_scope_that_is_missing_is_challenged_whether_the_face_raises_or_answers(memory: Memory) -> None:
+    async def answers(scope: Any, receive: Any, send: Any) -> None:
+        await error_response(TOO_NARROW, "r1", error_headers(TOO_NARROW, scope))(scope, receive, send)
+
+    for face in (Echo(TOO_NARROW), answers):
+        app = Shell(face, one_memory(memory), TOKENS, LOOPBACK, new_id=numbered())
+        status, headers, body = await raw(app, "GET", "/x", [READER])
+        assert (status, headers["www-authenticate"]) == (403, STEP_UP)
+        assert json.loads(body)["error"]["scopes"] == ["memory:read", "memory:write"]
+
+
+async def test_a_token_that_is_not_known_is_told_so_in_the_challenge(memory: Memory) -> None:
+    guessed = [("authorization", "Bearer guessed")]
+    _, headers, _ = await raw(shell(memory, Echo(), TOKENS), "GET", "/x", guessed)
+    assert headers["www-authenticate"] == 'Bearer error="invalid_token"'
+
+
+async def test_a_face_may_take_forms_too(memory: Memory) -> None:
+    forms = frozenset({"application/json", "application/x-www-form-urlencoded"})
+    app = replace(shell(memory, Echo()), accepts=forms)
+    for kind, status in [
+        ("application/x-www-form-urlencoded; charset=utf-8", 200),
+        ("Application/JSON", 200),
+        ("text/plain", 415),
+        ("multipart/form-data", 415),
+        ("", 415),
+    ]:
+        got, _, body = await raw(app, "POST", "/x", [("content-type", kind)], [b"a=b"])
+        assert got == status
+    assert "`Content-Type: application/x-www-form-urlencoded`" in json.loads(body)["error"]["mend"]
+    assert (await raw(app, "POST", "/x", [], [b"a=b"]))[0] == 415
+
+
+async def test_a_face_may_show_the_shells_errors_in_its_own_way(memory: Memory) -> None:
+    def page(error: ShoalError, request_id: str, scope: Any) -> Response:
+        return HTMLResponse(f"{error.code} {request_id} {scope['path']}", error.status)
+
+    app = replace(shell(memory, Echo(), TOKENS), present=page)
+    status, headers, body = await raw(app, "GET", "/x")
+    assert (status, body) == (401, b"unauthorized r1 /x")
+    assert headers["www-authenticate"] == "Bearer"
+    assert (await raw(app, "GET", "/x", [("host", "evil.example")]))[2] == b"host_not_allowed r2 /x"
+    fault = replace(shell(memory, Echo(ValueError("secret"))), present=page)
+    assert (await raw(fault, "GET", "/x"))[2] == b"internal_error r1 /x"
+
+
+async def test_a_face_may_be_public_altogether(memory: Memory) -> None:
+    class Everything:
+        def __contains__(self, _path: object) -> bool:
+            return True
+
+    app = replace(shell(memory, Echo(), TOKENS), public=Everything())
+    for path in ("/", "/any", "//any"):
+        assert (await raw(app, "GET", path))[0] == 200
+
+
+async def test_head_answers_what_get_answers_without_the_body(memory: Memory) -> None:
+    for face in (
+        PlainTextResponse("text", headers={"ETag": "1"}),
+        Echo(),
+        Echo(NotFound("No.", "Look.")),
+        Echo(TOO_NARROW),
+    ):
+        app = Shell(face, one_memory(memory), EVERYONE, LOOPBACK, new_id=lambda: "r1")
+        status, headers, body = await raw(app, "GET", "/x")
+        assert body
+        assert await raw(app, "HEAD", "/x") == (status, headers, b"")
+
+
+async def test_head_needs_the_same_token(memory: Memory) -> None:
+    assert (await raw(shell(memory, Echo(), TOKENS), "HEAD", "/x"))[0::2] == (401, b"")
+
+
+async def test_head_is_logged_as_what_it_was(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "shoal.access"):
+        await raw(shell(memory, Echo()), "HEAD", "/x")
+    assert caplog.records[0].shoal["method"] == "HEAD"  # type: ignore[attr-defined]  # set by `extra`
+
+
+async def test_proxies_are_told_to_pass_events_on_at_once(memory: Memory) -> None:
+    async def events() -> Any:
+        yield "data: 1\n\n"
+
+    for kind, told in [("text/event-stream", "no"), ("text/plain", None)]:
+        face = StreamingResponse(events(), media_type=kind)
+        app = Shell(face, one_memory(memory), EVERYONE, LOOPBACK)
+        _, headers, _ = await raw(app, "POST", "/x")
+        assert headers.get("x-accel-buffering") == told
+
+
+async def test_browser_clients_of_mcp_and_oauth_may_send_and_read_what_they_need(memory: Memory) -> None:
+    origin = ("origin", "https://app.example.com")
+    asks = ("access-control-request-method", "POST")
+    _, headers, _ = await raw(shell(memory, Echo(), TOKENS), "OPTIONS", "/x", [origin, asks])
+    sent = set(headers["access-control-allow-headers"].split(", "))
+    assert {"authorization", "content-type", "mcp-protocol-version", "mcp-session-id", "last-event-id"} <= sent
+    _, headers, _ = await raw(shell(memory, Echo(), TOKENS), "GET", "/x", [origin])
+    read = set(headers["access-control-expose-headers"].split(", "))
+    assert read == {"X-Request-Id", "Location", "WWW-Authenticate", "Retry-After", "Mcp-Session-Id"}
+    assert "access-control-allow-credentials" not in headers
+
+
+OPEN = "/.well-known/oauth-protected-resource"
+FOREIGN = ("origin", "https://evil.example")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "https://app.example.com", None])
+async def test_what_is_open_to_read_is_read_by_pages_of_any_origin(
+    memory: Memory, method: str, origin: str | None
+) -> None:
+    app = replace(shell(memory, Echo()), open_reads=frozenset({OPEN}))
+    status, headers, _ = await raw(app, method, OPEN, [("origin", origin)] if origin else [])
+    assert (status, headers["access-control-allow-origin"]) == (200, "*")
+    assert "access-control-allow-credentials" not in headers
+    assert "vary" not in headers
+
+
+async def test_a_preflight_of_what_is_open_allows_reading_only(memory: Memory) -> None:
+    app = replace(shell(memory, Echo()), open_reads=frozenset({OPEN}))
+    asks = "access-control-request-method"
+    status, headers, _ = await raw(app, "OPTIONS", OPEN, [FOREIGN, (asks, "GET")])
+    assert (status, headers["access-control-allow-origin"]) == (204, "*")
+    assert headers["access-control-allow-methods"] == "GET"
+    assert "mcp-protocol-version" in headers["access-control-allow-headers"]
+    assert (await raw(app, "OPTIONS", OPEN, [FOREIGN, (asks, "POST")]))[0] == 403
+    assert (await raw(app, "POST", OPEN, [FOREIGN, JSON], [b"{}"]))[0] == 403
+    for near in ("/x", OPEN + "/", "/" + OPEN, OPEN.upper()):
+        assert (await raw(app, "GET", near, [FOREIGN]))[0] == 403
+
+
+async def test_the_log_has_neither_the_query_nor_the_token_whatever_happens(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent = [("authorization", "Bearer planted"), ("cookie", "__Host-shoal=planted")]
+    with caplog.at_level(logging.DEBUG):
+        for app in (shell(memory, Echo(), TOKENS), shell(memory, Echo()), shell(memory, Echo(ValueError("ours")))):
+            for method in ("GET", "HEAD", "OPTIONS", "POST"):
+                await raw(app, method, "/planted", sent, query="code=planted&state=planted")
+    assert len([record for record in caplog.records if record.name == "shoal.access"]) == 12
+    ours = [json.dumps(vars(record), default=str) for record in caplog.records if record.name.startswith("shoal")]
+    assert "planted" not in "".join(ours)

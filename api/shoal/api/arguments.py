@@ -67,8 +67,13 @@ def validate(model: type[R], data: object) -> R:
 
 def validate_tool(model: type[R], arguments: Mapping[str, Any]) -> R:
     """Return the request for a tool's arguments, converting what a language model writes differently."""
+    return validate(model, loosened(model, arguments))
+
+
+def loosened(model: type[BaseModel], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool's arguments with what a language model writes differently converted, valid or not."""
     schema = _schema(model)
-    return validate(model, _loosened(dict(arguments), schema, schema.get("$defs", {})))
+    return _loosened(dict(arguments), schema, schema.get("$defs", {}))
 
 
 def validate_query(model: type[R], pairs: Iterable[tuple[str, str]]) -> R:

@@ -9,8 +9,8 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from shoal.api.registry import Hints, NoArguments, ToolDefinition
-from shoal.core.caller import Caller, Scope
+from shoal.api.registry import CHANGES, READS, WRITES, Hints, NoArguments, ToolDefinition
+from shoal.core.caller import Caller
 from shoal.core.ids import kind_key
 from shoal.core.service import Memory
 from shoal.schema.errors import InvalidId, UnknownType
@@ -215,7 +215,7 @@ CLASSIC_TOOLS: Final = (
         request=RememberRequest,
         answers=(RememberAnswer,),
         hints=Hints(idempotent=True),
-        scope=Scope.WRITE,
+        scopes=WRITES,
         handler=_remember,
     ),
     ToolDefinition(
@@ -228,7 +228,7 @@ CLASSIC_TOOLS: Final = (
         request=RecallRequest,
         answers=(RecallAnswer,),
         hints=Hints(read_only=True, idempotent=True),
-        scope=Scope.READ,
+        scopes=READS,
         handler=_recall,
     ),
     ToolDefinition(
@@ -241,7 +241,7 @@ CLASSIC_TOOLS: Final = (
         request=ForgetRequest,
         answers=(ForgetAnswer,),
         hints=Hints(destructive=True, idempotent=True),
-        scope=Scope.WRITE,
+        scopes=CHANGES,
         handler=_forget,
     ),
     ToolDefinition(
@@ -251,7 +251,7 @@ CLASSIC_TOOLS: Final = (
         request=NoArguments,
         answers=(ClassicStats,),
         hints=Hints(read_only=True, idempotent=True),
-        scope=Scope.READ,
+        scopes=READS,
         handler=_stats,
     ),
 )

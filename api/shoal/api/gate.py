@@ -12,12 +12,16 @@ from starlette.types import Scope as HttpScope
 
 from shoal.core.caller import Caller
 from shoal.core.times import zone_named
-from shoal.schema.errors import HostNotAllowed, OriginNotAllowed, Unauthorized
+from shoal.schema.errors import HostNotAllowed, InsufficientScope, OriginNotAllowed, ShoalError, Unauthorized
 
 TIME_ZONE_HEADER: Final = "shoal-time-zone"
 """IANA name of the time zone in which the caller's words for times are meant."""
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _PORT: Final = re.compile(r"(:\d{1,5})?")
+_AUTHORITY: Final = re.compile(r"([a-z0-9_-]+(\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\])(:\d{1,5})?")
+"""What may follow `://`, in lower case (RFC 3986, 3.2, without userinfo): a name or an address, and a port."""
+_ORIGIN: Final = re.compile(rf"[a-z][a-z0-9+.-]*://{_AUTHORITY.pattern}")
+_DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 
 
 class Gate(Protocol):
@@ -27,8 +31,8 @@ class Gate(Protocol):
         """Return the caller of an HTTP request. Raises Unauthorized or NotAllowed."""
         ...
 
-    def challenge(self, scope: HttpScope) -> str:
-        """Return the WWW-Authenticate value that goes with a 401."""
+    def challenge(self, scope: HttpScope, error: ShoalError) -> str:
+        """Return the WWW-Authenticate value that goes with Unauthorized (401) or InsufficientScope (403)."""
         ...
 
 
@@ -50,9 +54,9 @@ class OpenGate:
         """Return the one caller."""
         return self.caller
 
-    def challenge(self, scope: HttpScope) -> str:
-        """Return a challenge, though this gate never refuses."""
-        return "Bearer"
+    def challenge(self, scope: HttpScope, error: ShoalError) -> str:
+        """Return a challenge, for the one caller may lack scopes."""
+        return bearer_challenge(scope, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,9 @@ class BearerGate:
             )
         return found
 
-    def challenge(self, scope: HttpScope) -> str:
-        """Return the bare challenge: there is no authorisation server to point to."""
-        return "Bearer"
+    def challenge(self, scope: HttpScope, error: ShoalError) -> str:
+        """Return a challenge without parameters of ours: there is no authorization server to point to."""
+        return bearer_challenge(scope, error)
 
 
 def token_hash(token: str) -> str:
@@ -93,6 +97,22 @@ def bearer_token(scope: HttpScope) -> str:
     if scheme.lower() != "bearer" or not token.strip():
         raise Unauthorized("There is no token.", "Send the header `Authorization: Bearer TOKEN`.")
     return token.strip()
+
+
+def bearer_challenge(scope: HttpScope, error: ShoalError, /, **parameters: str) -> str:
+    """Return the WWW-Authenticate value of a refusal (RFC 6750, section 3).
+
+    The error adds its own parameters: all scopes that the request needs, those that the token holds among them, or
+    `invalid_token` where credentials came; who sent none is told of no error. `parameters` are the gate's, such as
+    `resource_metadata`; a `scope` among them is what to ask for at first. Their values hold no quotes.
+    """
+    told = dict(parameters)
+    if isinstance(error, InsufficientScope):
+        told = {"error": "insufficient_scope", **told, "scope": " ".join(error.details["scopes"])}
+    elif "authorization" in Headers(scope=scope):
+        told = {"error": "invalid_token", **told}
+    written = ", ".join(f'{name}="{value}"' for name, value in told.items())
+    return f"Bearer {written}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,29 +139,43 @@ class HostRule:
         """Return the rule of a server on the internet, under whatever names it has."""
         return cls(frozenset({"*"}), origins)
 
-    def check(self, headers: Headers) -> None:
-        """Raise HostNotAllowed or OriginNotAllowed unless the request is meant for this server."""
+    def check(self, headers: Headers, *, any_origin: bool = False) -> None:
+        """Raise HostNotAllowed or OriginNotAllowed unless the request is meant for this server.
+
+        `any_origin` is for what pages of every origin may read.
+        """
         hosts = headers.getlist("host")
         host = hosts[0].lower() if len(hosts) == 1 else ""
-        if not any(_matches(host, allowed) for allowed in self.hosts):
+        if not _AUTHORITY.fullmatch(host) or not any(_matches(host, allowed) for allowed in self.hosts):
             raise HostNotAllowed(
                 "The Host header names another server.",
                 "Use an address of this server, or add the name to the allowed hosts in the settings.",
             )
-        origin = headers.get("origin")
-        if origin is not None and not self._may_call(origin.lower(), host):
+        origins = headers.getlist("origin")
+        if any_origin or not origins:
+            return
+        if len(origins) > 1 or not self._may_call(origins[0].lower(), host):
             raise OriginNotAllowed(
                 "Web pages of this origin may not call here.", "Add the origin to the allowed ones in the settings."
             )
 
     def may_read(self, origin: str | None) -> bool:
-        """Say whether pages of this origin may read answers across hosts."""
-        return origin is not None and any(_matches(origin.lower(), allowed) for allowed in self.origins)
+        """Say whether pages of this origin may read answers across hosts. `null` stands for no page in particular."""
+        if origin is None or not _ORIGIN.fullmatch(origin.lower()):
+            return False
+        return any(_matches(origin.lower(), allowed) for allowed in self.origins)
 
     def _may_call(self, origin: str, host: str) -> bool:
-        page = origin.partition("://")[2]
+        if self.may_read(origin):
+            return True
+        scheme, _, page = origin.partition("://")
+        if scheme not in _DEFAULT_PORTS or not _AUTHORITY.fullmatch(page):
+            return False
         loopback = [name for name in self.hosts if name.removesuffix(":*") in _LOOPBACK]
-        return page == host or self.may_read(origin) or any(_matches(page, allowed) for allowed in loopback)
+        # Browsers leave the default port out of both headers; other clients and proxies may write it in one of them.
+        port = _DEFAULT_PORTS[scheme]
+        own = page.removesuffix(port) == host.removesuffix(port)
+        return own or any(_matches(page, allowed) for allowed in loopback)
 
 
 def _matches(value: str, allowed: str) -> bool:

@@ -19,6 +19,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as HttpScope
 
@@ -28,10 +29,21 @@ from shoal.api.gate import Gate, HostRule
 from shoal.api.messages import Language, Line, say
 from shoal.api.profiles import DEFAULT_PROFILE, PROFILES, Profile, profile_named
 from shoal.api.registry import ToolDefinition
-from shoal.api.shell import ROUTE_KEY, Shell, error_response, internal_error, json_text, new_request_id
+from shoal.api.shell import (
+    JSON,
+    ROUTE_KEY,
+    Shell,
+    error_headers,
+    error_response,
+    internal_error,
+    json_text,
+    new_request_id,
+    replay,
+)
+from shoal.api.step_up import Wanted, wanted
 from shoal.core.caller import Caller, Scope
 from shoal.core.service import Memory
-from shoal.schema.errors import MethodNotAllowed, NotFound, ShoalError
+from shoal.schema.errors import InsufficientScope, MethodNotAllowed, NotFound, ShoalError
 from shoal.schema.models import GetRequest, MemoryOut
 
 # It reports its start and its end, which here is each request's.
@@ -143,19 +155,41 @@ class _Endpoint:
             raise NotFound("There is no such path.", "MCP is at /mcp.")
         scope[ROUTE_KEY] = "/mcp"
         if scope["method"] != "POST":
-            refused = MethodNotAllowed("Only POST is served here: there are no sessions and no streams.", "Use POST.")
-            response = error_response(refused, context_of(scope).request_id, {"Allow": "POST"})
-            await response(scope, receive, send)
+            await _other_method(scope)(scope, receive, send)
             return
-        server = self.servers[profile_named(self._wanted(scope)).name]
-        manager = StreamableHTTPSessionManager(app=server, json_response=True, stateless=True)
+        profile = profile_named(self._wanted(scope))
+        # The shell gives the body as one piece.
+        body: bytes = (await receive())["body"]
+        asked = wanted(body, profile)
+        try:
+            context_of(scope).caller.require(*asked.scopes)
+        except InsufficientScope as error:
+            await _step_up(error, asked, scope)(scope, receive, send)
+            return
+        manager = StreamableHTTPSessionManager(app=self.servers[profile.name], json_response=True, stateless=True)
         async with manager.run():
-            await manager.handle_request(scope, receive, send)
+            await manager.handle_request(scope, replay(body, receive), send)
 
     def _wanted(self, scope: HttpScope) -> str:
         asked = parse_qs(scope["query_string"].decode("latin-1")).get("profile", [])
         headers = [value.decode("latin-1") for name, value in scope["headers"] if name == PROFILE_HEADER]
         return next(iter([*asked, *headers]), self.profile)
+
+
+def _other_method(scope: HttpScope) -> Response:
+    allow = {"Allow": "POST"}
+    if scope["method"] == "OPTIONS":
+        return Response(None, 204, allow)
+    refused = MethodNotAllowed("Only POST is served here: there are no sessions and no streams.", "Use POST.")
+    return error_response(refused, context_of(scope).request_id, allow)
+
+
+def _step_up(error: InsufficientScope, asked: Wanted, scope: HttpScope) -> Response:
+    """Return the 403 whose header says which scopes to ask for, with an error that clients show who can't ask."""
+    told = {**error.as_dict(), "request_id": context_of(scope).request_id}
+    refused = {"code": types.INVALID_REQUEST, "message": str(error), "data": told}
+    body = json_text({"jsonrpc": "2.0", "id": asked.id, "error": refused})
+    return Response(body, error.status, error_headers(error, scope), JSON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +290,12 @@ class _Face:
         return types.ListPromptsResult(prompts=prompts if self._reads(ctx) else [])
 
     async def get_prompt(self, ctx: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        language = self.context(ctx).language
+        context = self.context(ctx)
+        try:
+            context.caller.require(Scope.READ)
+        except ShoalError as error:
+            raise MCPError(types.INVALID_PARAMS, str(error), error.as_dict()) from error
+        language = context.language
         if params.name == "memory_retrieval":
             question = (params.arguments or {}).get("question", "").strip()
             if not question:

@@ -1,6 +1,7 @@
 """The OpenAPI document of REST and a page that shows it, without scripts and without anything from elsewhere."""
 
 import json
+from collections.abc import Iterable
 from html import escape
 from typing import Any, Final
 
@@ -10,10 +11,21 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import models_json_schema
 
 from shoal.api.schemas import Schema, compact_schema
+from shoal.core.caller import Scope
 from shoal.schema.models import DeleteRequest, FindRequest, StoreRequest, UpdateRequest
 
+_BEARER: Final = "bearer"
+_OAUTH: Final = "oauth2"
+PUBLIC: Final[Schema] = {"security": []}
+"""What the document says of a route that needs no token."""
 _REF: Final = "#/components/schemas/{model}"
 _BODIES: Final = (StoreRequest, FindRequest, UpdateRequest, DeleteRequest)
+_SCOPES: Final = {
+    Scope.READ: "Search and read memories",
+    Scope.WRITE: "Store memories; with memory:read also change and delete them",
+    Scope.ADMIN: "Erase memories for good",
+    Scope.SYNC: "Keep a copy on another device",
+}
 _ERRORS: Final = {
     400: "The body is not JSON",
     401: "No valid token",
@@ -48,19 +60,20 @@ class ErrorBody(BaseModel):
 def route_docs(
     answer: type[BaseModel],
     *errors: int,
+    needs: Iterable[Scope] = (),
     created: bool = False,
     body: type[BaseModel] | None = None,
     query: type[BaseModel] | None = None,
     without: frozenset[str] = frozenset(),
     example: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return what FastAPI wants to know of a route: its answers, its errors, its body or its query's parameters."""
+    """Return what FastAPI wants to know of a route: its answers, its errors, its scopes, its body or its query."""
     responses: dict[int | str, dict[str, Any]] = {200: {"model": answer, "description": "Done"}}
     if created:
         responses[201] = {"model": answer, "description": "A memory was created"}
     for status in sorted({401, 403, 422, 429, 503, *errors} | ({400, 413, 415} if body else set())):
         responses[status] = {"model": ErrorBody, "description": _ERRORS[status]}
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = {"security": [{_BEARER: [str(scope) for scope in Scope if scope in set(needs)]}]}
     if body is not None:
         content = {"schema": {"$ref": _REF.format(model=body.__name__)}, "example": example}
         extra["requestBody"] = {"required": True, "content": {"application/json": content}}
@@ -76,15 +89,33 @@ def _parameters(schema: Schema) -> list[Schema]:
     ]
 
 
-def document(app: FastAPI) -> Schema:
-    """Return the OpenAPI document of the app, with the request bodies' schemas."""
+def document(app: FastAPI, *, oauth: bool) -> Schema:
+    """Return the OpenAPI document of the app, with the request bodies' schemas and the scopes of each operation.
+
+    `oauth`: tokens are got from this server's own authorization server.
+    """
     made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     _, bodies = models_json_schema([(model, "validation") for model in _BODIES], ref_template=_REF)
     components = made.setdefault("components", {})
     components["schemas"] = {**bodies["$defs"], **components.get("schemas", {})}
-    components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-    made["security"] = [{"bearer": []}]
+    components["securitySchemes"] = {_BEARER: {"type": "http", "scheme": "bearer"}}
+    made["security"] = [{_BEARER: []}]
+    if oauth:
+        components["securitySchemes"][_OAUTH] = _oauth_scheme()
+        operations = [operation for path in made["paths"].values() for operation in path.values()]
+        for described in (made, *(one for one in operations if "security" in one)):
+            described["security"] += [{_OAUTH: one[_BEARER]} for one in described["security"]]
     return made
+
+
+def _oauth_scheme() -> Schema:
+    flow = {
+        "authorizationUrl": "/authorize",
+        "tokenUrl": "/token",
+        "refreshUrl": "/token",
+        "scopes": {str(scope): about for scope, about in _SCOPES.items()},
+    }
+    return {"type": "oauth2", "flows": {"authorizationCode": flow}}
 
 
 def docs_page(made: Schema) -> str:

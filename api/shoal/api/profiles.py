@@ -22,8 +22,8 @@ class Profile:
     store_tool: str
 
     def listed(self, caller: Caller) -> list[ToolDefinition]:
-        """Return the tools whose scope the caller holds."""
-        return [tool for tool in self.tools if tool.scope in caller.scopes]
+        """Return the tools whose scopes the caller holds."""
+        return [tool for tool in self.tools if tool.listed(caller)]
 
     def tool(self, name: str) -> ToolDefinition | None:
         """Return the tool of that name, whoever may call it."""

@@ -1,4 +1,4 @@
-"""The tools as data: name, words for the model, request, answer, hints, scope, handler; and the profiles of them.
+"""The tools as data: name, words for the model, request, answer, hints, scopes, handler; and the profiles of them.
 
 Every call goes through `ToolDefinition.call`, which checks the caller's scopes again, whatever was listed.
 """
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from shoal.api.arguments import loosened
 from shoal.api.schemas import Schema, answer_schema, compact_schema
 from shoal.core.caller import Caller, Scope
 from shoal.core.service import Memory
@@ -46,7 +47,7 @@ class Hints:
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """One tool. `scope` lists it; a true argument named in `argument_scopes` needs that scope too."""
+    """One tool. All of `scopes` are needed; a true argument named in `argument_scopes` needs that scope too."""
 
     name: str
     title: str
@@ -54,7 +55,7 @@ class ToolDefinition:
     request: type[BaseModel]
     answers: tuple[type[BaseModel], ...]
     hints: Hints
-    scope: Scope
+    scopes: frozenset[Scope]
     handler: Handler
     argument_scopes: Mapping[str, Scope] = field(default_factory=dict[str, Scope])
     plain: frozenset[str] = frozenset()
@@ -69,12 +70,22 @@ class ToolDefinition:
         """Return the JSON Schema of the structured answer."""
         return answer_schema(*self.answers)
 
+    def listed(self, caller: Caller) -> bool:
+        """Say whether the caller holds the scopes, wherever they reach."""
+        return self.scopes <= caller.scopes
+
+    def needs(self, arguments: Mapping[str, Any]) -> frozenset[Scope]:
+        """Return all scopes that a call needs, by its arguments as they were sent, valid or not."""
+        given = {name: arguments[name] for name in self.argument_scopes if name in arguments}
+        meant = loosened(self.request, given) if given else given
+        return self.scopes.union(self.argument_scopes[name] for name, value in meant.items() if value)
+
     async def call(self, memory: Memory, request: BaseModel, caller: Caller) -> BaseModel:
-        """Return the answer to a valid request. Raises NotAllowed without the scopes, and what the service raises."""
-        caller.require(self.scope)
-        for name, scope in self.argument_scopes.items():
-            if getattr(request, name):
-                caller.require(scope)
+        """Return the answer to a valid request.
+
+        Raises InsufficientScope, whatever was listed or checked before, and what the service raises.
+        """
+        caller.require(*self.needs({name: getattr(request, name) for name in self.argument_scopes}))
         return await self.handler(memory, request, caller)
 
 
@@ -106,6 +117,10 @@ async def _stats(memory: Memory, _request: NoArguments, caller: Caller) -> Answe
     return await memory.stats(caller)
 
 
+READS: Final = frozenset({Scope.READ})
+WRITES: Final = frozenset({Scope.WRITE})
+CHANGES: Final = frozenset({Scope.READ, Scope.WRITE})
+"""What changes something that is there tells about it."""
 _FILTERS: Final = frozenset(Criteria.model_fields)
 
 STORE: Final = ToolDefinition(
@@ -119,7 +134,7 @@ STORE: Final = ToolDefinition(
     request=StoreRequest,
     answers=(StoreAnswer, StoreBatchAnswer),
     hints=Hints(idempotent=True),
-    scope=Scope.WRITE,
+    scopes=WRITES,
     handler=_store,
     plain=frozenset({"content", "source", "revive"}),
 )
@@ -134,7 +149,7 @@ FIND: Final = ToolDefinition(
     request=FindRequest,
     answers=(FindAnswer,),
     hints=Hints(read_only=True, idempotent=True),
-    scope=Scope.READ,
+    scopes=READS,
     handler=_find,
     plain=frozenset({"min_score", "explain", "time_zone"}),
 )
@@ -148,7 +163,7 @@ GET: Final = ToolDefinition(
     request=GetRequest,
     answers=(GetAnswer,),
     hints=Hints(read_only=True, idempotent=True),
-    scope=Scope.READ,
+    scopes=READS,
     handler=_get,
     plain=_FILTERS | {"page", "with_history"},
 )
@@ -162,7 +177,7 @@ UPDATE: Final = ToolDefinition(
     request=UpdateRequest,
     answers=(UpdateAnswer,),
     hints=Hints(idempotent=True),
-    scope=Scope.WRITE,
+    scopes=CHANGES,
     handler=_update,
     plain=frozenset({"content", "archived", "revive"}),
 )
@@ -176,7 +191,7 @@ DELETE: Final = ToolDefinition(
     request=DeleteRequest,
     answers=(DeleteAnswer,),
     hints=Hints(destructive=True, idempotent=True),
-    scope=Scope.WRITE,
+    scopes=CHANGES,
     handler=_delete,
     argument_scopes={"purge": Scope.ADMIN},
     plain=_FILTERS | {"confirm"},
@@ -188,7 +203,7 @@ STATS: Final = ToolDefinition(
     request=NoArguments,
     answers=(StatsAnswer,),
     hints=Hints(read_only=True, idempotent=True),
-    scope=Scope.READ,
+    scopes=READS,
     handler=_stats,
 )
 

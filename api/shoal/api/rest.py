@@ -7,7 +7,7 @@ with the ids that would go.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from http import HTTPStatus
@@ -24,9 +24,10 @@ from starlette.types import ASGIApp
 from shoal.api.arguments import parse_json, validate, validate_query
 from shoal.api.context import MemoryProvider, context_of
 from shoal.api.gate import Gate, HostRule
-from shoal.api.openapi import docs_page, document, json_of, route_docs
-from shoal.api.shell import Shell, error_response, internal_error, new_request_id
-from shoal.core.caller import Caller
+from shoal.api.openapi import PUBLIC, docs_page, document, json_of, route_docs
+from shoal.api.registry import CHANGES, READS, WRITES
+from shoal.api.shell import Shell, error_headers, error_response, internal_error, new_request_id
+from shoal.core.caller import Caller, Scope
 from shoal.core.service import Memory
 from shoal.schema.errors import (
     ConfirmationRequired,
@@ -94,8 +95,8 @@ def rest_app(
     return Shell(rest_face(version=version), memory, gate, hosts, PUBLIC_PATHS, new_id=new_id, clock=clock)
 
 
-def rest_face(*, version: str) -> FastAPI:
-    """Return the same without its shell, which must stand around it.
+def rest_face(*, version: str, more: Sequence[APIRouter] = ()) -> FastAPI:
+    """Return the same without its shell, which must stand around it. `more` are the routes of OAuth's administration.
 
     It may be built at global scope: nothing here draws random numbers or touches the memory before a request.
     """
@@ -107,9 +108,12 @@ def rest_face(*, version: str) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        routes=list(router.routes),
+        routes=[route for one in (router, *more) for route in one.routes],
     )
-    app.add_api_route("/healthz", _health, response_model=None, responses={200: {"model": Health}})
+    app.state.oauth = bool(more)
+    app.add_api_route(
+        "/healthz", _health, response_model=None, responses={200: {"model": Health}}, openapi_extra=PUBLIC
+    )
     app.add_api_route("/openapi.json", _openapi, include_in_schema=False)
     app.add_api_route("/docs", _docs, include_in_schema=False)
     app.add_exception_handler(ShoalError, _refused)
@@ -124,7 +128,9 @@ _UPDATE_EXAMPLE: Final = {"tags": {"add": ["verified"]}, "metadata": {"draft": N
 _DELETE_EXAMPLE: Final = {"tags": "draft", "dry_run": True}
 
 
-@router.post("/memories", **route_docs(StoreAnswer, 409, created=True, body=StoreRequest, example=_STORE_EXAMPLE))
+@router.post(
+    "/memories", **route_docs(StoreAnswer, 409, needs=WRITES, created=True, body=StoreRequest, example=_STORE_EXAMPLE)
+)
 async def store(request: Request) -> Response:
     """Store one memory, or several as `items`."""
     memory, caller = _served(request)
@@ -141,21 +147,23 @@ async def store(request: Request) -> Response:
     return _json(answer)
 
 
-@router.get("/memories", **route_docs(GetAnswer, query=GetRequest))
+@router.get("/memories", **route_docs(GetAnswer, needs=READS, query=GetRequest))
 async def list_memories(request: Request) -> Response:
     """List memories page by page, filtered; or read several by `ids`."""
     memory, caller = _served(request)
     return _json(await memory.get(_query(request, GetRequest), caller))
 
 
-@router.post("/memories/delete", **route_docs(DeleteAnswer, 409, body=DeleteRequest, example=_DELETE_EXAMPLE))
+@router.post(
+    "/memories/delete", **route_docs(DeleteAnswer, 409, needs=CHANGES, body=DeleteRequest, example=_DELETE_EXAMPLE)
+)
 async def delete_memories(request: Request) -> Response:
     """Put memories into the trash, or purge them, by ids or by filters."""
     memory, caller = _served(request)
     return _json(await _deleted(memory, await _body(request, DeleteRequest), caller))
 
 
-@router.get("/memories/{memory_id}", **route_docs(MemoryOut, 404, query=GetRequest, without=_ONE))
+@router.get("/memories/{memory_id}", **route_docs(MemoryOut, 404, needs=READS, query=GetRequest, without=_ONE))
 async def get_memory(request: Request, memory_id: str) -> Response:
     """Read one memory, whole."""
     memory, caller = _served(request)
@@ -165,14 +173,18 @@ async def get_memory(request: Request, memory_id: str) -> Response:
     return _json(answer.memories[0])
 
 
-@router.patch("/memories/{memory_id}", **route_docs(UpdateAnswer, 404, body=UpdateRequest, example=_UPDATE_EXAMPLE))
+@router.patch(
+    "/memories/{memory_id}", **route_docs(UpdateAnswer, 404, needs=CHANGES, body=UpdateRequest, example=_UPDATE_EXAMPLE)
+)
 async def update_memory(request: Request, memory_id: str) -> Response:
     """Change a memory; the id stands in the path. New content makes a new memory that supersedes it."""
     memory, caller = _served(request)
     return _json(await memory.update(await _body(request, UpdateRequest, id=memory_id), caller))
 
 
-@router.delete("/memories/{memory_id}", **route_docs(DeleteAnswer, 404, 409, query=DeleteRequest, without=_ONE))
+@router.delete(
+    "/memories/{memory_id}", **route_docs(DeleteAnswer, 404, 409, needs=CHANGES, query=DeleteRequest, without=_ONE)
+)
 async def delete_memory(request: Request, memory_id: str) -> Response:
     """Put a memory into the trash, or purge it."""
     memory, caller = _served(request)
@@ -182,7 +194,7 @@ async def delete_memory(request: Request, memory_id: str) -> Response:
     return _json(answer)
 
 
-@router.post("/memories/{memory_id}/revive", **route_docs(ReviveAnswer, 404))
+@router.post("/memories/{memory_id}/revive", **route_docs(ReviveAnswer, 404, needs=CHANGES))
 async def revive_memory(request: Request, memory_id: str) -> Response:
     """Take a memory out of the trash."""
     memory, caller = _served(request)
@@ -192,28 +204,28 @@ async def revive_memory(request: Request, memory_id: str) -> Response:
     return _json(answer)
 
 
-@router.post("/search", **route_docs(FindAnswer, body=FindRequest, example=_FIND_EXAMPLE))
+@router.post("/search", **route_docs(FindAnswer, needs=READS, body=FindRequest, example=_FIND_EXAMPLE))
 async def search(request: Request) -> Response:
     """Search by meaning and words."""
     memory, caller = _served(request)
     return _json(await memory.find(await _body(request, FindRequest), caller))
 
 
-@router.get("/search", **route_docs(FindAnswer, query=FindRequest))
+@router.get("/search", **route_docs(FindAnswer, needs=READS, query=FindRequest))
 async def search_by_query(request: Request) -> Response:
     """Search by meaning and words; `q` may stand for `query`."""
     memory, caller = _served(request)
     return _json(await memory.find(_query(request, FindRequest), caller))
 
 
-@router.get("/stats", **route_docs(StatsAnswer))
+@router.get("/stats", **route_docs(StatsAnswer, needs=READS))
 async def stats(request: Request) -> Response:
     """Count, and say what doesn't work as it should."""
     memory, caller = _served(request)
     return _json(await memory.stats(caller))
 
 
-@router.post("/admin/requeue", **route_docs(RequeueAnswer))
+@router.post("/admin/requeue", **route_docs(RequeueAnswer, needs={Scope.ADMIN}))
 async def requeue(request: Request) -> Response:
     """Try anew what was given up: memories that the model refused, messages that could not be delivered."""
     memory, caller = _served(request)
@@ -238,7 +250,7 @@ async def _health(request: Request) -> Response:
 @lru_cache(maxsize=1)
 def _documents(app: FastAPI) -> tuple[str, str]:
     """Return what /openapi.json and /docs show. They take a while to make, and anyone may ask for them."""
-    made = document(app)
+    made = document(app, oauth=app.state.oauth)
     return json_of(made), docs_page(made)
 
 
@@ -252,7 +264,9 @@ async def _docs(request: Request) -> Response:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    return error_response(cast("ShoalError", error), context_of(request.scope).request_id)
+    refused = cast("ShoalError", error)
+    headers = error_headers(refused, request.scope)
+    return error_response(refused, context_of(request.scope).request_id, headers)
 
 
 async def _http_refused(request: Request, error: Exception) -> Response:
@@ -264,6 +278,8 @@ async def _http_refused(request: Request, error: Exception) -> Response:
     elif refused.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         # Starlette names the methods of the first route that fits; a path may have several.
         headers["Allow"] = ", ".join(_methods(request))
+        if request.method == "OPTIONS":
+            return Response(None, HTTPStatus.NO_CONTENT, {"Allow": headers["Allow"]})
         shown = MethodNotAllowed(f"{request.method} is not for this path.", f"Use {headers['Allow']}.")
     else:
         shown = internal_error()
@@ -273,7 +289,8 @@ async def _http_refused(request: Request, error: Exception) -> Response:
 def _methods(request: Request) -> list[str]:
     routes: list[Route] = request.app.routes
     fitting = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
-    return sorted({method for route in fitting for method in route.methods or ()})
+    methods = {method for route in fitting for method in route.methods or ()}
+    return sorted(methods | {"HEAD"} if "GET" in methods else methods)
 
 
 async def _failed(request: Request, _error: Exception) -> Response:

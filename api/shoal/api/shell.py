@@ -9,7 +9,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,12 +18,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as HttpScope
 
+from shoal.api import cors
 from shoal.api.context import CONTEXT_KEY, CallContext, MemoryProvider
 from shoal.api.gate import Gate, HostRule, Limiter, in_time_zone
 from shoal.api.messages import language_of
 from shoal.core.caller import Caller
 from shoal.schema.errors import (
     BodyTooLarge,
+    InsufficientScope,
     InternalError,
     MalformedBody,
     RateLimited,
@@ -41,18 +43,15 @@ REQUEST_ID_HEADER: Final = "X-Request-Id"
 ROUTE_KEY: Final = "shoal.route"
 """Where a face without FastAPI's routes notes in the ASGI scope which of its paths was called, for the log."""
 REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_GATE_KEY: Final = "shoal.gate"
+"""Where the gate lies in the ASGI scope, for the headers of what a face refuses."""
+JSON: Final = "application/json"
 _BODY_METHODS: Final = frozenset({"POST", "PUT", "PATCH"})
 _SECURITY_HEADERS: Final = (
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
     ("Cache-Control", "no-store"),
 )
-_CORS_HEADERS: Final = (
-    "authorization, content-type, accept-language, x-request-id, shoal-time-zone, shoal-profile,"
-    " mcp-protocol-version, mcp-method, mcp-name"
-)
-_CORS_METHODS: Final = "GET, POST, PATCH, DELETE"
-_CORS_MAX_AGE_S: Final = "600"
 
 
 NOBODY: Final = Caller(scopes=frozenset(), spaces=())
@@ -67,7 +66,25 @@ def new_request_id() -> str:
 def error_response(error: ShoalError, request_id: str, headers: dict[str, str] | None = None) -> Response:
     """Return an error in the one shape of all faces: {error: {code, message, mend, request_id, ...}}."""
     body = {"error": {**error.as_dict(), "request_id": request_id}}
-    return Response(json_text(body), error.status, headers, "application/json")
+    return Response(json_text(body), error.status, headers, JSON)
+
+
+def error_headers(error: ShoalError, scope: HttpScope) -> dict[str, str]:
+    """Return the headers that go with an error, whoever answers with it: what to log in for, when to come back."""
+    if isinstance(error, Unauthorized | InsufficientScope):
+        gate: Gate = scope[_GATE_KEY]
+        return {"WWW-Authenticate": gate.challenge(scope, error)}
+    if isinstance(error, RateLimited):
+        return {"Retry-After": str(error.details["retry_after_s"])}
+    return {}
+
+
+Present = Callable[[ShoalError, str, HttpScope], Response]
+"""Shows an error under a request's id."""
+
+
+def _in_the_one_shape(error: ShoalError, request_id: str, _scope: HttpScope) -> Response:
+    return error_response(error, request_id)
 
 
 def json_text(told: dict[str, Any]) -> str:
@@ -80,17 +97,26 @@ def json_text(told: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """Wraps a face's ASGI app. `public` paths are served to anyone from an allowed host, as NOBODY."""
+    """Wraps a face's ASGI app. `public` paths are served to anyone from an allowed host, as NOBODY.
+
+    HEAD is answered by the face's GET without the body.
+    """
 
     app: ASGIApp
     memory: MemoryProvider
     gate: Gate
     hosts: HostRule
-    public: frozenset[str] = frozenset()
+    public: Container[str] = frozenset[str]()
     new_id: Callable[[], str] = new_request_id
     clock: Callable[[], float] = time.perf_counter
     """Seconds from any start."""
     limiter: Limiter | None = None
+    accepts: frozenset[str] = frozenset({JSON})
+    """Media types of bodies, in lower case."""
+    present: Present = _in_the_one_shape
+    """How errors are shown that the face does not answer itself."""
+    open_reads: Container[str] = frozenset[str]()
+    """Paths that pages of any origin may GET and read, without cookies."""
 
     async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -119,10 +145,15 @@ class _Exchange:
 
     def __init__(self, shell: Shell, scope: HttpScope, send: Send) -> None:
         self._shell = shell
-        self._scope = scope
+        self._method: str = scope["method"]
+        self._headed = self._method == "HEAD"
+        """Whether only the head of the answer is sent."""
+        self._scope: HttpScope = {**scope, "method": "GET" if self._headed else self._method, _GATE_KEY: shell.gate}
         self._send = send
         self._headers = Headers(scope=scope)
+        self._any_origin = scope["path"] in shell.open_reads and cors.only_reads(self._method, self._headers)
         self._origin = self._headers.get("origin")
+        self._reader = cors.reader(shell.hosts, self._origin, any_origin=self._any_origin)
         self._started = shell.clock()
         self._status = 0
         self._client = ""
@@ -131,19 +162,19 @@ class _Exchange:
 
     async def serve(self, receive: Receive) -> None:
         shell, scope = self._shell, self._scope
-        shell.hosts.check(self._headers)
-        if scope["method"] == "OPTIONS" and "access-control-request-method" in self._headers:
-            await self._preflight()(scope, receive, self.send)
+        shell.hosts.check(self._headers, any_origin=self._any_origin)
+        if cors.is_preflight(self._method, self._headers):
+            await Response(None, 204, cors.preflight_headers(self._reader))(scope, receive, self.send)
             return
         caller = await self._admitted()
         self._client = caller.client
         caller = in_time_zone(caller, self._headers)
         body = await self._read(receive)
-        if scope["method"] in _BODY_METHODS and body and not _is_json(self._headers.get("content-type", "")):
-            raise UnsupportedMediaType("The body is not JSON.", "Send it with `Content-Type: application/json`.")
+        if body and self._method in _BODY_METHODS:
+            self._check_type()
         language = language_of(self._headers.get("accept-language"))
         scope[CONTEXT_KEY] = CallContext(await shell.memory(scope), caller, language, self.request_id)
-        await shell.app(scope, _replay(body, receive), self.send)
+        await shell.app(scope, replay(body, receive), self.send)
 
     async def _admitted(self) -> Caller:
         shell, scope = self._shell, self._scope
@@ -160,31 +191,31 @@ class _Exchange:
     async def fail(self, error: ShoalError) -> None:
         if self._status:
             return  # The response has begun; what is left is to end the connection.
-        headers: dict[str, str] = {}
-        if isinstance(error, Unauthorized):
-            headers["WWW-Authenticate"] = self._shell.gate.challenge(self._scope)
-        if isinstance(error, RateLimited):
-            headers["Retry-After"] = str(error.details["retry_after_s"])
-        await error_response(error, self.request_id, headers)(self._scope, _nothing, self.send)
+        shown = self._shell.present(error, self.request_id, self._scope)
+        shown.headers.update(error_headers(error, self._scope))
+        await shown(self._scope, _nothing, self.send)
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            headers = MutableHeaders(scope=message)
-            for name, value in _SECURITY_HEADERS:
-                headers.setdefault(name, value)
-            headers[REQUEST_ID_HEADER] = self.request_id
-            if self._origin is not None:
-                headers.add_vary_header("Origin")
-                if self._shell.hosts.may_read(self._origin):
-                    headers["Access-Control-Allow-Origin"] = self._origin
-                    headers["Access-Control-Expose-Headers"] = "X-Request-Id, Location, WWW-Authenticate"
+            self._complete(MutableHeaders(scope=message))
+        elif self._headed and message["type"] == "http.response.body":
+            message = {**message, "body": b""}
         await self._send(message)
+
+    def _complete(self, headers: MutableHeaders) -> None:
+        for name, value in _SECURITY_HEADERS:
+            headers.setdefault(name, value)
+        if headers.get("content-type", "").startswith("text/event-stream"):
+            # nginx and its like otherwise hold events back until their buffer is full.
+            headers["X-Accel-Buffering"] = "no"
+        headers[REQUEST_ID_HEADER] = self.request_id
+        cors.mark(headers, self._reader, asked=self._origin is not None)
 
     def log_access(self) -> None:
         route: Any = self._scope.get("route")
         fields = {
-            "method": self._scope["method"],
+            "method": self._method,
             "route": getattr(route, "path", self._scope.get(ROUTE_KEY, "-")),
             "status": self._status,
             "duration_ms": round((self._shell.clock() - self._started) * 1000, 2),
@@ -193,17 +224,11 @@ class _Exchange:
         }
         access_log.info("%(method)s %(route)s %(status)d %(duration_ms).2f ms", fields, extra={"shoal": fields})
 
-    def _preflight(self) -> Response:
-        if not self._shell.hosts.may_read(self._origin):
-            return Response(status_code=204)
-        return Response(
-            status_code=204,
-            headers={
-                "Access-Control-Allow-Methods": _CORS_METHODS,
-                "Access-Control-Allow-Headers": _CORS_HEADERS,
-                "Access-Control-Max-Age": _CORS_MAX_AGE_S,
-            },
-        )
+    def _check_type(self) -> None:
+        sent = self._headers.get("content-type", "").partition(";")[0].strip().lower()
+        if sent not in self._shell.accepts:
+            taken = " or ".join(f"`Content-Type: {name}`" for name in sorted(self._shell.accepts))
+            raise UnsupportedMediaType("The body is not of a type that is taken here.", f"Send it with {taken}.")
 
     async def _read(self, receive: Receive) -> bytes:
         declared = self._headers.get("content-length", "0")
@@ -228,11 +253,8 @@ def _bound(size: int) -> None:
         )
 
 
-def _is_json(content_type: str) -> bool:
-    return content_type.partition(";")[0].strip().lower() == "application/json"
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
+def replay(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives a body that was read already, then what else comes."""
     given = False
 
     async def replay() -> Message:
