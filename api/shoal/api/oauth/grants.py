@@ -159,7 +159,8 @@ async def revoke(authority: Authority, grant_id: str, because: Because) -> bool:
 def revoking(grant_id: str, now_ms: int, because: Because) -> Statement:
     """Return the statement that ends a grant, and returns a row if it had not ended before."""
     return Statement(
-        "update oauth_grant set revoked_at = ?2, revoked_because = ?3 where id = ?1 and revoked_at is null returning id",
+        "update oauth_grant set revoked_at = ?2, revoked_because = ?3 where id = ?1 and revoked_at is null"
+        " returning id",
         (grant_id, now_ms, str(because)),
     )
 

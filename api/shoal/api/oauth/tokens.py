@@ -22,7 +22,7 @@ from shoal.core.protocols import Statement
 TokenAnswer = dict[str, str | int]
 """What the token endpoint answers (RFC 6749, 5.1)."""
 
-_USABLE: Final = (
+USABLE: Final = (
     "exists (select 1 from oauth_token as t left join oauth_token as p on p.sha256 = t.parent"
     " where t.sha256 = ?1 and t.spent_by is null and coalesce(p.spent_by, ?2) = ?2)"
 )
@@ -109,7 +109,7 @@ async def refresh(authority: Authority, client: Client, form: Mapping[str, str])
         grant_expires_at=row["grant_expires_at"],
         client_id=client.id,
         scopes=held,
-        condition=_USABLE,
+        condition=USABLE,
         bound=(digest, digest),
         reused=Because.TOKEN_REUSED,
         parent=digest,
@@ -137,7 +137,7 @@ def reuse_refused() -> OAuthError:
 async def _known(authority: Authority, digest: str) -> Mapping[str, Any] | None:
     rows: Sequence[Mapping[str, Any]] = await authority.database.query(
         "select t.grant_id, t.client_id, t.scopes, t.parent, g.resource, g.expires_at as grant_expires_at,"
-        f" {_USABLE} as usable, t.expires_at > ?3 and g.activated_at is not null and g.revoked_at is null"
+        f" {USABLE} as usable, t.expires_at > ?3 and g.activated_at is not null and g.revoked_at is null"
         " and coalesce(g.expires_at > ?3, 1) as alive"
         " from oauth_token as t join oauth_grant as g on g.id = t.grant_id where t.sha256 = ?1 and t.kind = ?4",
         (digest, digest, authority.clock(), str(TokenKind.REFRESH)),

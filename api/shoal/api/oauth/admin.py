@@ -1,0 +1,160 @@
+"""The owner's own routes: tokens for devices and scripts, apps registered beforehand, the log of writes."""
+
+import re
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from shoal.api.arguments import parse_json, validate, validate_query
+from shoal.api.context import context_of
+from shoal.api.oauth import grants
+from shoal.api.oauth.admin_models import (
+    NAME_MAX_CHARS,
+    SPACES_MAX,
+    Deeds,
+    LogAnswer,
+    LogLine,
+    LogRequest,
+    Removed,
+    TokenMade,
+    TokenOut,
+    TokenRequest,
+    TokensAnswer,
+)
+from shoal.api.oauth.authority import Authority, authority_of
+from shoal.api.oauth.grants import GRANT_ID_BYTES, Because, GrantRow
+from shoal.api.oauth.records import Reach
+from shoal.api.openapi import route_docs
+from shoal.api.schemas import compact_schema
+from shoal.core import journal
+from shoal.core.caller import ALL_SPACES, DEFAULT_SPACE, Scope
+from shoal.core.text import clean
+from shoal.core.times import MS_PER_DAY, iso
+from shoal.schema.errors import InvalidInput, MalformedBody, NotAllowed, NotFound, TooMany
+from shoal.schema.limits import SPACE_MAX_CHARS
+
+_R = TypeVar("_R", bound=BaseModel)
+_DEEDS: Final = {"read": Scope.READ, "write": Scope.WRITE, "admin": Scope.ADMIN}
+_DEFAULT_SPACES: Final[dict[str, Deeds]] = {DEFAULT_SPACE: ["read", "write"]}
+_GRANT_ID: Final = re.compile(rf"[0-9a-f]{{{2 * GRANT_ID_BYTES}}}")
+_TOKEN_EXAMPLE: Final = {"name": "backup script", "spaces": {"main": ["read"]}, "expires_in_days": 90}
+
+router: Final = APIRouter(prefix="/api/v1/admin")
+
+
+def _docs(answer: type[BaseModel], *errors: int, body: type[BaseModel] | None = None, **more: Any) -> dict[str, Any]:
+    """Return what FastAPI wants to know of a route; a body's schema stands in the route itself."""
+    docs = route_docs(answer, *errors, created=body is not None, body=body, **more)
+    if body is not None:
+        del docs["responses"][200]
+        docs["responses"][201]["description"] = "Made"
+        docs["openapi_extra"]["requestBody"]["content"]["application/json"]["schema"] = compact_schema(body)
+    return docs
+
+
+@router.post("/tokens", **_docs(TokenMade, body=TokenRequest, example=_TOKEN_EXAMPLE))
+async def make_token(request: Request) -> Response:
+    """Make a token for a device or a script. It is shown in this answer and never again."""
+    authority = _owners(request)
+    wanted = await _body(request, TokenRequest)
+    name = clean(wanted.name, "name", NAME_MAX_CHARS)
+    device = clean(wanted.device, "device", NAME_MAX_CHARS) if wanted.device is not None else ""
+    reach = _reach(_DEFAULT_SPACES if wanted.spaces is None else wanted.spaces, wanted.sync)
+    days = wanted.expires_in_days
+    expires_at = None if days is None else authority.clock() + days * MS_PER_DAY
+    grant_id, token = await grants.make_device_token(authority, name, device, reach, expires_at)
+    return _json(TokenMade(id=grant_id, token=token), 201)
+
+
+@router.get("/tokens", **_docs(TokensAnswer))
+async def list_tokens(request: Request) -> Response:
+    """List what lets someone in: the apps that you connected and the tokens that you made."""
+    rows = await grants.listed(_owners(request))
+    return _json(TokensAnswer(tokens=[_token_out(row) for row in rows]))
+
+
+@router.delete("/tokens/{token_id}", **_docs(Removed, 404))
+async def revoke_token(request: Request, token_id: str) -> Response:
+    """End an app's connection or a token, by its id. It is refused from then on."""
+    authority = _owners(request)
+    if not _GRANT_ID.fullmatch(token_id) or not await grants.revoke(authority, token_id, Because.OWNER):
+        raise NotFound("There is no such token, or it has ended already.", "List them for their ids.")
+    return _json(Removed(id=token_id))
+
+
+@router.get("/log", **_docs(LogAnswer, query=LogRequest))
+async def read_log(request: Request) -> Response:
+    """Read who wrote and deleted what, page by page; never what the memories say."""
+    authority = _owners(request)
+    pairs = parse_qsl(request.url.query, keep_blank_values=True)
+    wanted = validate_query(LogRequest, pairs)
+    entries = await journal.read(
+        authority.database, token=wanted.token, client=wanted.client, before=wanted.before, limit=wanted.limit
+    )
+    lines = [_line(entry) for entry in entries]
+    return _json(LogAnswer(entries=lines, next=lines[-1].n if len(lines) == wanted.limit else None))
+
+
+def _owners(request: Request) -> Authority:
+    """Return the authority for a request of the owner. Raises NotAllowed for everyone else."""
+    if not context_of(request.scope).caller.owner:
+        raise NotAllowed("Only the owner may do this.", "Use the owner's key.")
+    return authority_of(request.scope)
+
+
+def _reach(spaces: dict[str, Deeds], sync: bool) -> Reach:
+    if len(spaces) > SPACES_MAX:
+        raise TooMany(f"{len(spaces)} spaces; at most {SPACES_MAX}.", "Name fewer, or * for every one.")
+    reached: dict[str, frozenset[Scope]] = {}
+    for given, deeds in spaces.items():
+        space = given if given == ALL_SPACES else clean(given, "space", SPACE_MAX_CHARS)
+        reached[space] = reached.get(space, frozenset()) | {_DEEDS[deed] for deed in deeds}
+    reach = Reach(reached, sync)
+    if not reach.scopes - {Scope.SYNC}:
+        raise InvalidInput("The token would reach no space.", "Allow something in a space.", field="spaces")
+    return reach
+
+
+def _token_out(row: GrantRow) -> TokenOut:
+    return TokenOut(
+        id=row.id,
+        kind=str(row.kind),
+        client_id=row.client_id,
+        name=row.name,
+        device=row.device or None,
+        spaces={
+            space: [deed for deed, scope in _DEEDS.items() if scope in scopes]
+            for space, scopes in row.reach.spaces.items()
+        },
+        sync=row.reach.sync,
+        created_at=iso(row.created_at),
+        used_at=None if row.used_at is None else iso(row.used_at),
+        expires_at=None if row.expires_at is None else iso(row.expires_at),
+    )
+
+
+def _line(entry: journal.LogEntry) -> LogLine:
+    return LogLine(
+        n=entry.n,
+        at=iso(entry.at),
+        action=entry.action,
+        space=entry.space,
+        client=entry.client,
+        token=entry.token,
+        device=entry.device,
+        ids=list(entry.ids),
+    )
+
+
+async def _body(request: Request, model: type[_R]) -> _R:
+    body = await request.body()
+    if not body:
+        raise MalformedBody("The body is empty.", "Send one JSON object.")
+    return validate(model, parse_json(body))
+
+
+def _json(answer: BaseModel, status: int = 200) -> Response:
+    return Response(answer.model_dump_json(), status, media_type="application/json")
