@@ -100,6 +100,55 @@ def test_secrets_are_masked(home: Home, monkeypatch: pytest.MonkeyPatch) -> None
     assert "a-token-of-some-length" not in str(masked(load(home).settings))
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["0.0.0.0", "::", "[::]", "192.168.1.5", "10.0.0.1", "169.254.1.1", "fe80::1", "2001:db8::1", "[2001:db8::1]",
+     "::ffff:192.168.1.5", "box.example", "localhost.evil.example", "localhost.", "127.0.0.1.evil.example",
+     "127.0.0.1, 0.0.0.0", "127.1", "0", "0x7f000001", "2130706433", "*", "127.0.0.1\\n0.0.0.0"],
+)  # fmt: skip
+def test_an_address_that_others_may_reach_is_refused_without_a_token(
+    home: Home, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    for token in (None, ""):
+        if token is not None:
+            monkeypatch.setenv("SHOAL_TOKEN", token)
+        with pytest.raises(InvalidSettings, match="needs a token"):
+            load(home, overrides={"host": host})
+
+
+@pytest.mark.parametrize(
+    ("written", "host"),
+    [("localhost", "localhost"), ("127.0.0.1", "127.0.0.1"), ("127.8.8.8", "127.8.8.8"), ("::1", "::1"),
+     ("[::1]", "::1"), (" 127.0.0.1 ", "127.0.0.1"), ("0:0:0:0:0:0:0:1", "0:0:0:0:0:0:0:1")],
+)  # fmt: skip
+def test_an_address_of_this_machine_alone_needs_no_token(home: Home, written: str, host: str) -> None:
+    assert load(home, overrides={"host": written}).settings.host == host
+
+
+@pytest.mark.parametrize("host", ["", "  ", "[]"])
+def test_no_address_is_not_taken_for_every_address(home: Home, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    monkeypatch.setenv("SHOAL_TOKEN", "a-token-of-some-length")
+    with pytest.raises(InvalidSettings, match="host: an address is missing"):
+        load(home, overrides={"host": host})
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["", " ", " " * 20, "fifteen-chars-x", "a token with spaces", " a-token-of-some-length", "a-token-of-some-length\t",
+     "a-token-of-some\nlength", "ein-schlüssel-mit-umlaut", "一个足够长的访问令牌一个足够长的访问令牌"],
+)  # fmt: skip
+def test_a_token_that_no_client_could_send_or_anyone_could_guess_is_refused(home: Home, token: str) -> None:
+    for host in ("127.0.0.1", "0.0.0.0"):
+        with pytest.raises(InvalidSettings, match="token: ") as caught:
+            load(home, overrides={"token": token, "host": host})
+        assert not token.strip() or token.strip() not in str(caught.value)
+
+
+def test_an_empty_variable_is_no_token(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_TOKEN", "")
+    assert load(home).settings.token is None
+
+
 def test_an_address_that_others_reach_is_allowed_with_a_token(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOAL_TOKEN", "a-token-of-some-length")
     assert load(home, overrides={"host": "0.0.0.0"}).settings.host == "0.0.0.0"

@@ -82,6 +82,11 @@ def serve(loaded: Loaded, started_by: StartedBy, ready: Callable[[DaemonRecord],
         asyncio.run(_Daemon(loaded, started_by).run(ready))
 
 
+def bound_address(loaded: Loaded) -> str:
+    """Return the address to listen on. `localhost` is not looked up: a hosts file may send it elsewhere."""
+    return "127.0.0.1" if loaded.settings.host == "localhost" else loaded.settings.host
+
+
 def listen(host: str, port: int, chosen: bool) -> socket.socket:
     """Return a listening socket; another free port where nobody chose this one. Raises PortInUse."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -117,7 +122,7 @@ class _Daemon:
     async def run(self, ready: Callable[[DaemonRecord], None]) -> None:
         """Serve until a signal, a stop request or idleness."""
         listener = listen(
-            "127.0.0.1" if self._loaded.settings.host == "localhost" else self._loaded.settings.host,
+            bound_address(self._loaded),
             self._loaded.settings.port,
             self._loaded.port_is_chosen,
         )
@@ -265,4 +270,10 @@ def hosts_of(loaded: Loaded) -> HostRule:
     named = (settings.host, *settings.allowed_hosts)
     if is_loopback(settings.host) and not settings.allowed_hosts:
         return rule
-    return replace(rule, hosts=rule.hosts | {f"{name.lower()}:*" for name in named})
+    return replace(rule, hosts=rule.hosts | {f"{_in_header(name)}:*" for name in named})
+
+
+def _in_header(name: str) -> str:
+    """Return a name or an address as a Host header has it: IPv6 in brackets."""
+    bare = name.lower().strip("[]")
+    return f"[{bare}]" if ":" in bare else bare

@@ -145,6 +145,27 @@ class Settings(BaseSettings):
     def _absolute(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()
 
+    @field_validator("host")
+    @classmethod
+    def _some_host(cls, value: str) -> str:
+        # An IPv6 address may be written as in a URL. An empty one would mean every address.
+        host = value.strip().removeprefix("[").removesuffix("]")
+        if not host:
+            raise ValueError("an address is missing; 127.0.0.1 is this machine alone")
+        return host
+
+    @field_validator("token")
+    @classmethod
+    def _usable_token(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None:
+            return None
+        secret = value.get_secret_value()
+        if len(secret) < TOKEN_MIN_CHARS:
+            raise ValueError(f"must have at least {TOKEN_MIN_CHARS} characters")
+        if not secret.isascii() or not secret.isprintable() or " " in secret:
+            raise ValueError("can't be sent in a header: use letters, digits and signs of ASCII, and no spaces")
+        return value
+
     @field_validator("time_zone")
     @classmethod
     def _known_zone(cls, value: str) -> str:
@@ -182,10 +203,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _no_open_door(self) -> Self:
-        secret = self.token.get_secret_value() if self.token else None
-        if secret is not None and len(secret) < TOKEN_MIN_CHARS:
-            raise ValueError(f"token must have at least {TOKEN_MIN_CHARS} characters")
-        if secret is None and not is_loopback(self.host):
+        if self.token is None and not is_loopback(self.host):
             raise ValueError(f"host {self.host} can be reached from other machines, which needs a token")
         return self
 
