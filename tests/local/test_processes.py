@@ -100,6 +100,35 @@ def test_a_daemon_serves_rest_and_mcp_and_leaves_nothing_behind_on_sigterm(proce
     assert not processes.home.database.with_name("shoal.db-wal").exists()
 
 
+TOKEN = "a-token-of-some-length"
+TRICKS = ["//mcp", "/mcp%2f", "/MCP", "/mcp/;x", "/api/v1/../mcp", "/%6dcp", "/api/v1/%2e%2e/mcp", "/healthz/../mcp",
+          "/healthz%2f..%2fapi/v1/stats", "/healthz/%2e%2e/api/v1/stats", "//api/v1/stats", "/healthz%00", "/docs/",
+          "/mcp?access_token=" + TOKEN, "/api/v1/stats?token=" + TOKEN, "/daemon", "/daemon/", "/%64aemon",
+          "//daemon/stop"]  # fmt: skip
+
+
+def test_with_a_token_nothing_but_health_and_the_documents_is_served_without_it(processes: Processes) -> None:
+    record = processes.daemon(SHOAL_TOKEN=TOKEN)
+    assert {raw_status(record, path) for path in ("/healthz", "/docs", "/openapi.json")} == {200}
+    assert {path: raw_status(record, path) for path in TRICKS if raw_status(record, path) != 401} == {}
+    opened = {path: raw_status(record, path, TOKEN) for path in TRICKS}
+    # What percent-encoding only writes differently is the path itself; GET is not for MCP.
+    same = {"/mcp%2f", "/%6dcp", "/mcp?access_token=" + TOKEN}
+    assert {path for path, status in opened.items() if status == 405} == same
+    assert {path for path, status in opened.items() if status == 200} == {"/api/v1/stats?token=" + TOKEN}
+    # The daemon's own routes take its own token alone.
+    assert {path for path, status in opened.items() if status == 401} == {"/daemon", "/%64aemon"}
+
+
+def raw_status(record: DaemonRecord, path: str, token: str = "") -> int:
+    """Ask for a path as it is written, which HTTP clients would tidy up, and return the status."""
+    said = f"authorization: Bearer {token}\r\n" if token else ""
+    with socket.create_connection((record.host, record.port), timeout=10) as connection:
+        head = f"GET {path} HTTP/1.1\r\nhost: {record.host}:{record.port}\r\nconnection: close\r\n{said}\r\n"
+        connection.sendall(head.encode())
+        return int(connection.makefile("rb").readline().split()[1])
+
+
 def test_whatever_the_processes_leave_can_be_read_by_its_owner_only(processes: Processes) -> None:
     client = Client(processes.start("mcp"))
     client.ask(**INITIALIZE)
