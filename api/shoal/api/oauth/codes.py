@@ -92,4 +92,4 @@ async def _known(authority: Authority, digest: str) -> Mapping[str, Any] | None:
 
 
 def _not_good() -> OAuthError:
-    return OAuthError(Code.INVALID_GRANT, "The code is unknown, expired or another client's. Connect again.")
+    return OAuthError(Code.INVALID_GRANT, "The code is unknown, expired or of another client. Connect again.")

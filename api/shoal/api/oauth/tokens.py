@@ -49,7 +49,9 @@ class Basis:
 
 
 async def issue(authority: Authority, basis: Basis, scopes: frozenset[Scope], claim: Statement) -> TokenAnswer:
-    """Run the claim, and if the basis may then be used hand out a pair of tokens; else end the grant.
+    """Run the claim, and if the basis may then be used and the grant has not ended hand out a pair of tokens.
+
+    If it may not be used, because somebody has been faster, the grant ends.
 
     `scopes` are the access token's. Raises OAuthError (invalid_grant).
     """
@@ -160,7 +162,8 @@ def _new(
 ) -> Statement:
     return Statement(
         "insert into oauth_token (sha256, kind, grant_id, client_id, scopes, parent, created_at, expires_at)"
-        f" select ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 where {basis.condition} returning sha256",
+        f" select ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 where {basis.condition}"
+        " and exists (select 1 from oauth_grant where id = ?5 and revoked_at is null) returning sha256",
         (
             *basis.bound,
             sha256(token),
