@@ -11,6 +11,7 @@ from shoal.core.caller import Caller
 from shoal.core.cells import Cell
 from shoal.core.context import LAPTOP, Policy
 from shoal.core.fakes import FakeDatabase, FakeEmbedder, FakeVectorIndex
+from shoal.core.journal import Action, Author
 from shoal.core.protocols import (
     Calibration,
     Database,
@@ -43,6 +44,7 @@ NOW = 1_790_000_000_000
 DAY = 86_400_000
 ALL = Caller()
 REMOTE = Replica("laptop", dirty=True)
+ELSEWHERE = Author(Action.STORE, "sync", "", "other")
 
 
 class Clock:
@@ -166,7 +168,7 @@ class Rig:
             pass
 
     async def apply(self, *cells: Cell, dirty: bool = False) -> None:
-        await apply(self.database, cells, Replica("other", dirty), self.clock())
+        await apply(self.database, cells, Replica("other", dirty), self.clock(), ELSEWHERE)
 
     def rows(self, sql: str, *params: SqlValue) -> list[tuple[Any, ...]]:
         return list(self.connection.execute(sql, params))

@@ -12,6 +12,7 @@ import pytest
 from tests.core.apart import ApartIndex
 from tests.core.rig import ALL, DAY, NOW, Embeddings, Recorder, Rig, cell, opened
 
+from shoal.core import journal
 from shoal.core.caller import Caller
 from shoal.core.context import EDGE, LAPTOP, Policy
 from shoal.core.fakes import FakeDatabase, FakeVectorIndex
@@ -20,13 +21,13 @@ from shoal.schema import sql
 from shoal.schema.models import GetRequest, StoreItem, TagChanges
 
 FTS: Final = ("content_fts", "label_fts")
-GROWING: Final = ("record", "cell", "label", *FTS)
+GROWING: Final = ("record", "cell", "label", "write_log", *FTS)
 MARKS: Final = {
     "record_want": "only memories that wait for a vector: the background empties it",
     "record_trash": "only the trash: emptied after 30 days",
 }
 """Partial indexes that may be read whole."""
-ENDS: Final = {"max(rid)": "the last row"}
+ENDS: Final = {"max(rid)": "the last row", "min(n)": "the first entry of the log"}
 """Least and greatest values that stand at an end of what is read: nothing is left out on the way there."""
 
 NOT_ISSUED: Final = {
@@ -91,9 +92,13 @@ async def scenario(policy: Policy = LAPTOP) -> Rig:
         cell(pulled, "init", 1, NOW, {"class": "memory", "content": "x", "type": "note", "occurred_at": NOW}),
         cell(pulled, "init", 2, NOW, None),
     )
-    await rig.memory.stats(ALL)
+    for caller in (ALL, Caller(spaces=("main", "team"))):
+        await rig.memory.stats(caller)
     await rig.memory.count_metadata("k", ALL)
     await rig.memory.pending()
+    for named in ({}, {"token": "t"}, {"client": "c"}, {"token": "t", "client": "c"}):
+        await journal.read(rig.database, limit=10, **named)
+    await journal.expire(rig.database, NOW, 10)
     await rig.memory.indexer.named([one.id, pulled], 10)
     await rig.memory.requeue(ALL)
     rig.connection.execute("update meta set v = 0 where k = 'fts'")

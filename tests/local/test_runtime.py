@@ -68,7 +68,7 @@ def test_callers_mean_the_space_that_the_settings_name(home: Home, monkeypatch: 
     caller = local_caller(load(home), "test", clamps=True)
     assert caller.space(None) == "work"
     assert caller.space("other") == "other"
-    assert caller.readable("*") is None
+    assert caller.within("*") is None
 
 
 async def test_vectors_of_a_model_used_before_go_once_all_are_made_anew(home: Home, tmp_path: Path) -> None:

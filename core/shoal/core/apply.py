@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from shoal.core.cells import INIT, Cell, cells_json, compact_json
+from shoal.core.journal import Author, entries
 from shoal.core.passages import passage_words
 from shoal.core.protocols import Database, Row, Statement
 from shoal.core.text import prepare
@@ -56,13 +57,14 @@ class Replica:
 
 
 async def apply(
-    database: Database, cells: Sequence[Cell], replica: Replica, now_ms: int
+    database: Database, cells: Sequence[Cell], replica: Replica, now_ms: int, by: Author
 ) -> Mapping[tuple[str, str], Prior]:
     """Write cells in one batch and return what their records, by (id, space), were before it.
 
+    The same batch logs that `by` has changed them.
     At most 50 statements for 500 cells or 512 KiB of JSON, the bounds of one page.
     """
-    rows = await database.batch(await statements(cells, replica, now_ms))
+    rows = await database.batch(await statements(cells, replica, now_ms, by))
     return {(cast("str", row["id"]), cast("str", row["space"])): _prior(row) for row in rows[0]}
 
 
@@ -77,7 +79,7 @@ def _prior(row: Row) -> Prior:
     )
 
 
-async def statements(cells: Sequence[Cell], replica: Replica, now_ms: int) -> list[Statement]:
+async def statements(cells: Sequence[Cell], replica: Replica, now_ms: int, by: Author) -> list[Statement]:
     """Return the batch: only the statements that these cells can need."""
     body = cells_json(cells)
     now_ms = min(now_ms, CLOCK_MAX_MS)
@@ -113,6 +115,7 @@ async def statements(cells: Sequence[Cell], replica: Replica, now_ms: int) -> li
         batch.append(Statement(sql.WANT_NEXT_TURN))
     if purging:
         batch.append(Statement(sql.MARK_WORDS))
+    batch.append(entries(by, now_ms))
     batch.append(Statement(sql.BUMP, (body, now_ms)))
     return batch
 

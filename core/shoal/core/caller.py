@@ -7,12 +7,12 @@ from typing import Final
 
 from shoal.core.text import clean
 from shoal.core.times import zone_named
-from shoal.schema.errors import InvalidInput, NotAllowed
+from shoal.schema.errors import InsufficientScope, InvalidInput, NotAllowed
 from shoal.schema.limits import SPACE_MAX_CHARS
 
 DEFAULT_SPACE: Final = "main"
 ALL_SPACES: Final = "*"
-"""Stands for every space that the caller may read."""
+"""Stands for every space that the caller reaches."""
 
 
 class Scope(StrEnum):
@@ -24,10 +24,15 @@ class Scope(StrEnum):
     SYNC = "sync"
 
 
+_DEEDS: Final = {Scope.READ: "read", Scope.WRITE: "write", Scope.ADMIN: "administer", Scope.SYNC: "sync"}
+"""What each scope allows to do to a space."""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """One client of the memory, as its transport's gate has found it to be.
 
+    Each scope counts in the spaces that it reaches, and nowhere else: what a caller may write it may be unable to read.
     `spaces` None means every space. `clamps` says whether numbers out of range are moved to the border with a
     note (tools) or refused (REST).
     """
@@ -37,7 +42,7 @@ class Caller:
     narrower: tuple[tuple[Scope, tuple[str, ...]], ...] = ()
     """Scopes that reach only these spaces, each fewer than `spaces`."""
     default_space: str = DEFAULT_SPACE
-    """The space meant when none is named, for a caller of every space; others mean their first."""
+    """The space meant when none is named, where every space is allowed; elsewhere the first that is."""
     time_zone: str = "UTC"
     client: str = ""
     """Who calls, by a name that the owner knows."""
@@ -48,38 +53,81 @@ class Caller:
     """Whether it is the owner in person, who may let others in."""
     clamps: bool = True
 
-    def require(self, scope: Scope) -> None:
-        """Raise NotAllowed unless the caller holds the scope."""
+    def reach(self, scope: Scope) -> tuple[str, ...] | None:
+        """Return the spaces in which a scope is allowed: None for every space, none where it isn't held."""
         if scope not in self.scopes:
-            raise NotAllowed(f"This needs the scope {scope}.", "Connect again and allow it.", scope=str(scope))
+            return ()
+        return dict(self.narrower).get(scope, self.spaces)
 
-    def space(self, wanted: str | None) -> str:
-        """Return one space as it is stored: the wanted one, or the caller's first. Raises NotAllowed, InvalidInput."""
+    def require(self, *needs: Scope) -> None:
+        """Raise InsufficientScope unless all of these scopes are held, wherever they reach."""
+        missing = [scope for scope in Scope if scope in needs and scope not in self.scopes]
+        if missing:
+            raise InsufficientScope(
+                f"This needs {'the scope' if len(missing) == 1 else 'the scopes'} {' and '.join(missing)}.",
+                "Connect again and allow it.",
+                scopes=[str(scope) for scope in Scope if scope in needs or scope in self.scopes],
+            )
+
+    def space(self, wanted: str | None, *needs: Scope) -> str:
+        """Return one space, as it is stored, in which all of `needs` are allowed: the wanted one, or the caller's own.
+
+        Raises InsufficientScope, NotAllowed, InvalidInput.
+        """
+        self.require(*needs)
+        reached = self._reached(needs)
         if wanted in ("", ALL_SPACES):
             raise InvalidInput(f"{wanted!r} names no single space.", "Name one, or leave `space` out.")
         if wanted is not None:
             name = clean(wanted, "space", SPACE_MAX_CHARS)
         else:
-            name = self.spaces[0] if self.spaces else self.default_space
-        if self.spaces is not None and name not in self.spaces:
-            raise NotAllowed(f"The space {name!r} is not yours to reach.", "Name one that your token allows.")
+            name = reached[0] if reached else self.default_space
+        if reached is not None and name not in reached:
+            raise self._refusal(name, needs)
         return name
 
-    def readable(self, wanted: Sequence[str] | str | None) -> tuple[str, ...] | None:
-        """Return the spaces to read: one, several, or with `*` all of them (None = no limit).
+    def within(self, wanted: Sequence[str] | str | None, *needs: Scope) -> tuple[str, ...] | None:
+        """Return the spaces to look in where all of `needs` are allowed: one, several, or with `*` all (None = every).
 
-        Raises NotAllowed, InvalidInput.
+        Raises InsufficientScope, NotAllowed for a space named that is none of them, InvalidInput.
         """
         if wanted in (ALL_SPACES, [ALL_SPACES]):
-            return self.spaces
+            self.require(*needs)
+            return self._reached(needs)
         if wanted == []:
             raise InvalidInput("`space` is an empty list.", "Name at least one, `*` for all, or leave it out.")
         names = [wanted] if isinstance(wanted, str) or wanted is None else wanted
-        return tuple(dict.fromkeys(self.space(name) for name in names))
+        return tuple(dict.fromkeys(self.space(name, *needs) for name in names))
 
-    def readable_by_id(self, wanted: Sequence[str] | str | None) -> tuple[str, ...] | None:
-        """As `readable`, for a memory that is named by its id: no space given means all, as the id tells which."""
-        return self.readable(ALL_SPACES if wanted is None else wanted)
+    def within_by_id(self, wanted: Sequence[str] | str | None, *needs: Scope) -> tuple[str, ...] | None:
+        """As `within`, for a memory that is named by its id: no space given means all, as the id tells which."""
+        return self.within(ALL_SPACES if wanted is None else wanted, *needs)
+
+    def _reached(self, needs: Sequence[Scope]) -> tuple[str, ...] | None:
+        """Return the spaces that all of these scopes reach, never more than `spaces`."""
+        limits = [limit for limit in (self.spaces, *map(self.reach, needs)) if limit is not None]
+        if not limits:
+            return None
+        return tuple(space for space in limits[0] if all(space in limit for limit in limits))
+
+    def _refusal(self, space: str, needs: Sequence[Scope]) -> NotAllowed:
+        """Return the error for a space out of reach, the same whether it exists or not.
+
+        Only of a space that another scope reaches is it told which deed is refused.
+        """
+        if any(self.reaches(space, scope) for scope in _DEEDS):
+            deeds = " and ".join(deed for scope, deed in _DEEDS.items() if self._refuses(space, scope, needs))
+        else:
+            deeds = "reach"
+        return NotAllowed(f"The space {space!r} is not yours to {deeds}.", "Name one that your token allows.")
+
+    def _refuses(self, space: str, scope: Scope, needs: Sequence[Scope]) -> bool:
+        return scope in needs and not self.reaches(space, scope)
+
+    def reaches(self, space: str, scope: Scope) -> bool:
+        """Say whether a scope is allowed in a space, given as it is stored."""
+        reached = self.reach(scope)
+        return reached is None or space in reached
 
     def zone(self, wanted: str | None) -> str:
         """Return the time zone that a request's times are meant in: the wanted one, or the caller's.

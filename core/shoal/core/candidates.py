@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self, cast
 
-from shoal.core.backlog import NOTHING_LEFT, Backlog, backlog_sql, read
+from shoal.core.backlog import NOTHING_LEFT, Backlog, backlog_of, read
 from shoal.core.cells import compact_json
 from shoal.core.context import Context
 from shoal.core.filters import condition
@@ -85,11 +85,12 @@ async def by_words(
     expressions: Sequence[str],
     where: Filter,
     mentioned: TimeRange | None,
+    readable: tuple[str, ...] | None,
     left: Backlog | None = None,
 ) -> WordHits:
     """Return the best hits of each MATCH expression, and the newest memories of the time that the query names.
 
-    The same statement brings the backlog along where it isn't known yet.
+    The same statement brings the backlog of the spaces that are `readable` (None = all) along where it isn't known yet.
     """
     sql, params = condition(where, "r")
     content = _best_of_term("content_fts", f"f.rowid / {PASSAGES_MAX}", sql, TERM_HITS)
@@ -101,7 +102,9 @@ async def by_words(
         query += f" union all select {_IN_TIME}, (select json_group_array(x.rid) from ({newest.sql}) x), '[]'"
         values += newest.params
     if left is None:
-        query += f" union all select {_BACKLOG}, {backlog_sql(context)}, '[]'"
+        told = backlog_of(context, readable)
+        query += f" union all select {_BACKLOG}, {told.sql}, '[]'"
+        values += told.params
     by_term = {cast("int", row["term"]): row for row in await context.database.query(query, values)}
     in_time = by_term.pop(_IN_TIME)["content"] if mentioned is not None else "[]"
     known = read(context, by_term.pop(_BACKLOG)["content"]) if left is None else left

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from shoal.core.caller import Caller
+from shoal.core.caller import Caller, Scope
 from shoal.core.context import Context
 from shoal.core.protocols import Filter
 from shoal.core.text import clean
@@ -35,12 +35,16 @@ def refuse_with_ids(criteria: Criteria) -> None:
         raise InvalidInput(f"Ids were given together with {', '.join(given)}.", "Use either ids or filters.")
 
 
-def filter_of(context: Context, criteria: Criteria, caller: Caller, states: tuple[int, ...]) -> Filter:
-    """Return what the criteria select of what the caller may read. Raises InvalidInput, NotAllowed."""
+def filter_of(context: Context, criteria: Criteria, caller: Caller, states: tuple[int, ...], *needs: Scope) -> Filter:
+    """Return what the criteria select in the spaces where the caller is allowed all of `needs`.
+
+    Raises InvalidInput, NotAllowed.
+    """
+    spaces = caller.within(criteria.space, *needs)
     types, left_out = _types(context, criteria)
     times = _time_range(criteria, context.clock(), caller.zone(criteria.time_zone))
     return Filter(
-        spaces=caller.readable(criteria.space),
+        spaces=spaces,
         types=types,
         types_left_out=left_out,
         tags=_tags(criteria.tags),

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, cast
 
 from shoal.core.backlog import Backlog, backlog
-from shoal.core.caller import Caller, Scope
+from shoal.core.caller import ALL_SPACES, Caller, Scope
 from shoal.core.candidates import Known, VectorHits, by_vectors, by_words, rows_of
 from shoal.core.cells import compact_json
 from shoal.core.characters import fold
@@ -73,20 +73,21 @@ async def search(
 
     At most 3 statements, whatever is asked and found. Raises InvalidInput, NotAllowed.
     """
-    caller.require(Scope.READ)
+    readable = caller.within(ALL_SPACES, Scope.READ)
     notes: list[Note] = []
     limit = bounded("n_results", request.n_results, 1, FIND_MAX, caller, notes)
     if not 0 <= request.min_score <= 1:
         raise OutOfRange(f"min_score is {request.min_score}.", "Use 0 to 1.", field="min_score")
-    where = filter_of(context, request, caller, VISIBLE if request.include_archived else (State.LIVE,))
+    states = VISIBLE if request.include_archived else (State.LIVE,)
+    where = filter_of(context, request, caller, states, Scope.READ)
     text = _text(request, notes)
     if not text:
-        return await _newest(context, request, where, limit, notes), left or await backlog(context)
+        return await _newest(context, request, where, limit, notes), left or await backlog(context, readable)
     found = _understand(context, request, caller, text, notes)
     expressions = match_terms(found.words) if Channel.LEXICAL in channels else ()
     within = None if found.mention is None else found.mention.range
     words, vectors = await asyncio.gather(
-        by_words(context, expressions, where, within, left),
+        by_words(context, expressions, where, within, readable, left),
         _by_meaning(context, found.text, where, notes) if Channel.VECTOR in channels else _nothing(),
     )
     known = Known.of(words, vectors)

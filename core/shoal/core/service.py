@@ -8,7 +8,7 @@ from typing import Final
 from shoal.core import deleting, finding, reading, rewording, statistics, storing, updating
 from shoal.core.apply import Replica
 from shoal.core.backlog import NOTHING_LEFT, backlog
-from shoal.core.caller import Caller, Scope
+from shoal.core.caller import ALL_SPACES, Caller, Scope
 from shoal.core.context import LAPTOP, Context, Policy
 from shoal.core.finding import ALL_CHANNELS, Channel
 from shoal.core.ids import Key
@@ -16,7 +16,7 @@ from shoal.core.indexing import Indexer
 from shoal.core.protocols import Database, Embedder, Phase, Statement, VectorIndex
 from shoal.core.remembered import Remembered
 from shoal.core.statistics import Health, degraded
-from shoal.schema.errors import ModelError, ShoalError, VectorIndexError
+from shoal.schema.errors import ModelError, NotAllowed, ShoalError, VectorIndexError
 from shoal.schema.limits import TRASH_DAYS_DEFAULT
 from shoal.schema.models import (
     DeleteAnswer,
@@ -104,7 +104,8 @@ class Memory:
         if not request.wait:
             return answer.model_copy(update={"notes": self._noted(answer.notes)})
         notes = [*answer.notes, *await self._embed(len(request.items or [request]))]
-        return answer.model_copy(update={"notes": _with(notes, await self.health())})
+        left = await backlog(self._context, caller.reach(Scope.READ))
+        return answer.model_copy(update={"notes": _with(notes, degraded(self.model_status(), left))})
 
     async def find(
         self, request: FindRequest, caller: Caller, channels: frozenset[Channel] = ALL_CHANNELS
@@ -113,10 +114,11 @@ class Memory:
         if not self._looks_ahead:
             found, left = await finding.search(self._context, request, caller, channels)
             return _noting(found, degraded(self.model_status(), left))
-        left = await backlog(self._context)
+        readable = caller.within(ALL_SPACES, Scope.READ)
+        left = await backlog(self._context, readable)
         if left.vectors and self._embeds_before_find and Channel.VECTOR in channels:
             await self._catch_up()
-            left = await backlog(self._context)
+            left = await backlog(self._context, readable)
         # Not JSON: that can't be made of half a surrogate pair, which the search refuses by a proper error.
         question, now = (_digest(request), caller, channels), self._context.clock()
         found = self._remembered.get(question, left.seq, now)
@@ -182,8 +184,15 @@ class Memory:
         return len(purged)
 
     async def requeue(self, caller: Caller) -> RequeueAnswer:
-        """Try anew what was given up or could not be delivered. Raises NotAllowed."""
-        caller.require(Scope.ADMIN)
+        """Try anew what was given up or could not be delivered, in all spaces. Raises NotAllowed.
+
+        The answer counts what is there, so that it takes reading as well.
+        """
+        if caller.within(ALL_SPACES, Scope.READ, Scope.ADMIN) is not None:
+            raise NotAllowed(
+                "A requeue is about every space, and not all are yours to read and administer.",
+                "Use a token that allows both everywhere.",
+            )
         ids = await self.indexer.try_again()
         self._announce(ids)
         return RequeueAnswer(requeued=len(ids))

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Final, NamedTuple, cast
 
-from shoal.core.backlog import Backlog, backlog_sql, read
+from shoal.core.backlog import Backlog, backlog_of, read
 from shoal.core.caller import ALL_SPACES, Caller, Scope
 from shoal.core.context import Context
 from shoal.core.filters import selection
@@ -34,8 +34,8 @@ async def count_metadata(context: Context, key: str, caller: Caller) -> dict[str
 
     Reads all of them. Raises NotAllowed.
     """
-    caller.require(Scope.READ)
-    rows = await context.database.query(_BY_METADATA, (caller.space(None), f"md:{key}"))
+    space = caller.space(None, Scope.READ)
+    rows = await context.database.query(_BY_METADATA, (space, f"md:{key}"))
     return {str(row["value"]): cast("int", row["n"]) for row in rows}
 
 
@@ -44,13 +44,14 @@ async def stats(context: Context, caller: Caller, model: ModelStatus) -> StatsAn
 
     Reads all of their rows, in one statement, and asks for the database's size: for people to look at now and then.
     """
-    caller.require(Scope.READ)
-    everything = Filter(spaces=caller.readable(ALL_SPACES), states=(State.LIVE, State.ARCHIVED, State.TRASHED))
+    spaces = caller.within(ALL_SPACES, Scope.READ)
+    everything = Filter(spaces=spaces, states=(State.LIVE, State.ARCHIVED, State.TRASHED))
     sql, params = selection(everything, "r")
+    backlog = backlog_of(context, spaces)
     rows = await context.database.query(
         f"select r.space, r.type, r.state, count(*) as n, null as backlog from record r where {sql}"
-        f" group by r.space, r.type, r.state union all select null, null, null, null, {backlog_sql(context)}",
-        params,
+        f" group by r.space, r.type, r.state union all select null, null, null, null, {backlog.sql}",
+        (*params, *backlog.params),
     )
     (told,) = (row["backlog"] for row in rows if row["backlog"] is not None)
     left = read(context, told)
@@ -76,7 +77,7 @@ async def stats(context: Context, caller: Caller, model: ModelStatus) -> StatsAn
         trashed=by_state[State.TRASHED],
         pending_embeddings=left.vectors,
         model=model,
-        database_bytes=await context.database.size_bytes() if caller.spaces is None else None,
+        database_bytes=await context.database.size_bytes() if spaces is None else None,
         spaces=dict(by_space),
         failed_embeddings=left.given_up,
         dead_letters=left.dead_letters,

@@ -9,6 +9,7 @@ from shoal.core.cells import Cell, cells_json
 from shoal.core.context import Context, Policy
 from shoal.core.drafts import Draft, draft
 from shoal.core.ids import Key
+from shoal.core.journal import Action, Author
 from shoal.core.statements import VALUE_MAX_BYTES
 from shoal.schema.errors import InvalidInput, TooMany
 from shoal.schema.limits import BATCH_MAX
@@ -35,8 +36,7 @@ async def store(
 
     Several are written page by page: after a StorageError in the middle, sending all again is safe.
     """
-    caller.require(Scope.WRITE)
-    space = caller.space(request.space)
+    space = caller.space(request.space, Scope.WRITE)
     now = context.clock()
     zone = caller.zone(request.time_zone)
     drafts: list[Draft] = []
@@ -47,8 +47,9 @@ async def store(
             if request.items is not None:
                 error.details["item"] = number
             raise
-    results = await write(context, drafts, Mode.REVIVE if request.revive else Mode.STORE, now)
-    if Scope.READ not in caller.scopes:
+    mode = Mode.REVIVE if request.revive else Mode.STORE
+    results = await write(context, drafts, mode, now, Author.of(caller, Action.STORE))
+    if not caller.reaches(space, Scope.READ):
         results = [_untold(one) for one in drafts]
     if request.items is None:
         return StoreAnswer(**results[0].model_dump())
@@ -72,8 +73,8 @@ def _items(request: StoreRequest) -> Sequence[StoreItem]:
     return request.items
 
 
-async def write(context: Context, drafts: Sequence[Draft], mode: Mode, now_ms: int) -> list[Stored]:
-    """Write drafts and return what became of each, in order. Equal texts in one call are one memory.
+async def write(context: Context, drafts: Sequence[Draft], mode: Mode, now_ms: int, by: Author) -> list[Stored]:
+    """Write an author's drafts and return what became of each, in order. Equal texts in one call are one memory.
 
     Raises TooMany, before anything is written, for what can't be written in one call.
     """
@@ -88,7 +89,7 @@ async def write(context: Context, drafts: Sequence[Draft], mode: Mode, now_ms: i
             "Send fewer at once.",
         )
     for page in pages:
-        priors.update(await apply(context.database, page, context.replica, now_ms))
+        priors.update(await apply(context.database, page, context.replica, now_ms, by))
     seen: set[str] = set()
     results: list[Stored] = []
     for one in drafts:

@@ -11,6 +11,7 @@ from shoal.core.cells import INIT, Cell, local, of_set
 from shoal.core.context import Context
 from shoal.core.drafts import FORMAT, Draft, draft, importance, metadata_cells
 from shoal.core.ids import edge_id
+from shoal.core.journal import Action, Author
 from shoal.core.protocols import Row
 from shoal.core.reading import ANY_STATE, by_ids
 from shoal.core.rows import WHOLE, json_list
@@ -25,11 +26,14 @@ _CHANGES: Final = ("content", "type", "tags", "metadata", "importance", "occurre
 
 
 async def update(context: Context, request: UpdateRequest, caller: Caller) -> UpdateAnswer:
-    """Change a memory. Raises NotFound, InvalidInput, NotAllowed; then nothing was written."""
-    caller.require(Scope.WRITE)
+    """Change a memory that the caller may read and write. Raises NotFound, InvalidInput, NotAllowed.
+
+    Then nothing was written.
+    """
+    spaces = caller.within_by_id(request.space, Scope.READ, Scope.WRITE)
     if not request.revive and all(getattr(request, name) is None for name in _CHANGES):
         raise InvalidInput("Nothing to change was given.", f"Give one of {', '.join(_CHANGES)}.")
-    row = await _current(context, request, caller)
+    row = await _current(context, request, spaces)
     now = context.clock()
     zone = caller.zone(request.time_zone)
     space = cast("str", row["space"])
@@ -38,7 +42,7 @@ async def update(context: Context, request: UpdateRequest, caller: Caller) -> Up
     successor = None if request.content is None else _successor(context, request, row, now, zone)
     if successor is not None:
         cells += _superseding(successor, request.id, now, Mode.REVIVE if request.revive else Mode.EDIT)
-    priors = await apply(context.database, cells, context.replica, now)
+    priors = await apply(context.database, cells, context.replica, now, Author.of(caller, Action.UPDATE))
     prior = priors.get((request.id, space))
     reached = prior is not None and (prior.alive or (request.revive and prior.state == State.TRASHED))
     if successor is None and cells and not reached:
@@ -46,10 +50,10 @@ async def update(context: Context, request: UpdateRequest, caller: Caller) -> Up
     return UpdateAnswer(success=True, id=request.id, superseded_by=None if successor is None else successor.id)
 
 
-async def _current(context: Context, request: UpdateRequest, caller: Caller) -> Row:
-    rows = await by_ids(context, [request.id], caller.readable_by_id(request.space), ANY_STATE, WHOLE)
+async def _current(context: Context, request: UpdateRequest, spaces: tuple[str, ...] | None) -> Row:
+    rows = await by_ids(context, [request.id], spaces, ANY_STATE, WHOLE)
     if not rows:
-        raise NotFound(f"There is no memory {request.id}.", "Look for its id with memory_find.")
+        raise NotFound(f"There is no memory {request.id} that you may change.", "Look for its id with memory_find.")
     if rows[0]["state"] == State.TRASHED and not request.revive:
         raise NotFound(f"The memory {request.id} is in the trash.", "Update it with revive=true to bring it back.")
     return rows[0]

@@ -321,6 +321,15 @@ GO_ON_ERASING: Final = (
 """Go on with it. An index is done when merging it has changed no more than one row."""
 END_ERASING: Final = "update meta set v = case v when 3 then 1 else 0 end where k = 'erase_words' and v > 1"
 
+LOG: Final = f"""
+insert into write_log (at, action, space, client, token, device, ids)
+select ?1, ?2, x.space, ?3, ?4, ?5, json_group_array(x.id)
+from (select m.space, lower(hex(m.id)) as id from {_TOUCHED} t cross join record m on m.rid = t.rid
+  where m.class = 'memory' order by m.rid) x
+group by x.space
+"""
+"""Say who has written the memories that this batch has changed so far, a row a space; none when nothing was changed."""
+
 BUMP: Final = f"""
 update meta set v = case k when 'seq' then v + json_array_length(?1)
   else max(v + 1, cast(?2 as integer) * 65536,
