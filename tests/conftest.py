@@ -22,6 +22,8 @@ BUDGETS_S: Final = {
     "conformance": 45,
     "outside": 90,
     "mcp_conformance": 60,
+    "browser": 60,
+    "fuzz": 60,
     "bench": 30,
     "edge": 150,
     "worker": 120,

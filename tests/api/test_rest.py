@@ -209,6 +209,7 @@ async def test_a_wrong_method_is_told_the_right_ones(rest: httpx.AsyncClient) ->
     for method, path, allowed in [
         ("PUT", "/api/v1/memories", "GET, HEAD, POST"),
         ("POST", f"/api/v1/memories/{UNKNOWN_ID}", "DELETE, GET, HEAD, PATCH"),
+        ("PUT", "/api/v1/memories/delete", "POST"),
         ("DELETE", "/healthz", "GET, HEAD"),
     ]:
         answer = await rest.request(method, path, json={})

@@ -289,7 +289,9 @@ async def _http_refused(request: Request, error: Exception) -> Response:
 def _methods(request: Request) -> list[str]:
     routes: list[Route] = request.app.routes
     fitting = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
-    methods = {method for route in fitting for method in route.methods or ()}
+    # /memories/delete is no memory's path, though an id could stand there.
+    named = [route for route in fitting if route.path == request.scope["path"]]
+    methods = {method for route in named or fitting for method in route.methods or ()}
     return sorted(methods | {"HEAD"} if "GET" in methods else methods)
 
 

@@ -1,0 +1,116 @@
+"""A server to fuzz: its memory has a space that the fuzzer's token can't read, and a marker lies in all of it."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import apsw
+import httpx
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as HttpScope
+from tests.mcp_conformance.app import served
+
+from shoal.api.gate import BearerGate, HostRule, token_hash
+from shoal.api.mcp import mcp_app
+from shoal.api.rest import rest_app
+from shoal.core.caller import Caller, Scope
+from shoal.core.fakes import FakeDatabase, FakeEmbedder, FakeVectorIndex
+from shoal.core.service import Memory, open_memory
+
+MARKER: Final = "zebrafinch7f3a"
+"""In no request that the fuzzers send, so an answer that has it has read it."""
+HIDDEN: Final = "vault"
+"""The space that the token can't read."""
+OPEN: Final = "main"
+"""The space that it can read and change, which is also the one meant where none is named."""
+OWNER: Final = "owner-of-the-fuzzed-memory"
+LIMITED: Final = "token-of-the-fuzzer"
+_PLANTED: Final = 6
+
+
+@dataclass(slots=True)
+class Place:
+    """What a fuzzer must know."""
+
+    url: str
+    token: str
+    """Reads, writes and administers OPEN, and nothing else."""
+    owner: str
+    """The token of whoever may do everything; only for planting."""
+    hidden: list[str] = field(default_factory=list[str])
+    """Ids of memories in HIDDEN."""
+    shown: list[str] = field(default_factory=list[str])
+    """Ids of memories in OPEN."""
+
+    def plant(self) -> None:
+        """Put memories into both spaces; what lies in HIDDEN carries the marker wherever text can stand."""
+        headers = {"authorization": f"Bearer {self.owner}"}
+        with httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=60, verify=False) as http:
+            for n in range(_PLANTED):
+                self.hidden.append(_stored(http, _secret(n)))
+                self.shown.append(_stored(http, {"content": f"The coffee machine number {n} is free", "space": OPEN}))
+            # Its history, its trash and its archive hold the marker too.
+            told = {"content": f"The {MARKER} coffee moved", "space": HIDDEN}
+            http.patch(f"/memories/{self.hidden[0]}", json=told).raise_for_status()
+            http.patch(f"/memories/{self.hidden[1]}", json={"archived": True}).raise_for_status()
+            gone = {"ids": [self.hidden[2]], "confirm": True, "reason": f"{MARKER} is over"}
+            http.post("/memories/delete", json=gone).raise_for_status()
+
+
+def _secret(n: int) -> dict[str, Any]:
+    return {
+        "content": f"The {MARKER} coffee machine number {n} belongs to the vault",
+        "space": HIDDEN,
+        "tags": [MARKER, "coffee"],
+        "entities": [MARKER],
+        "metadata": {MARKER: MARKER},
+        "source": MARKER,
+        "conversation_id": MARKER,
+        "position": n,
+    }
+
+
+def _stored(http: httpx.Client, memory: dict[str, Any]) -> str:
+    answer = http.post("/memories", json=memory)
+    assert answer.is_success, answer.text
+    return answer.json()["id"]
+
+
+@contextmanager
+def laptop() -> Iterator[Place]:
+    """Serve both faces from this process, on the fakes."""
+    with served(_faces()) as url:
+        place = Place(url, LIMITED, OWNER)
+        place.plant()
+        yield place
+
+
+def _faces() -> ASGIApp:
+    opened: list[Memory] = []
+
+    async def memory(_scope: HttpScope) -> Memory:
+        # In the loop that will use it.
+        if not opened:
+            database = FakeDatabase(apsw.Connection(":memory:"))
+            embedder, index = FakeEmbedder(), FakeVectorIndex(database)
+            opened.append(
+                await open_memory(
+                    database, index, embedder, clock=lambda: time.time_ns() // 1_000_000, new_device="0a0b0c0d"
+                )
+            )
+        return opened[0]
+
+    scopes = frozenset({Scope.READ, Scope.WRITE, Scope.ADMIN})
+    limited = Caller(scopes=scopes, spaces=(OPEN,), client="fuzzer")
+    gate = BearerGate({token_hash(OWNER): Caller(client="owner"), token_hash(LIMITED): limited})
+    hosts = HostRule.loopback(frozenset({"https://app.example.com"}))
+    rest = rest_app(memory, gate, hosts, version="1")
+    mcp = mcp_app(memory, gate, hosts, version="1")
+
+    async def app(scope: HttpScope, receive: Receive, send: Send) -> None:
+        face = mcp if scope["path"].rstrip("/") == "/mcp" else rest
+        await face(scope, receive, send)
+
+    return app
