@@ -90,7 +90,7 @@ _LOCKS: Final = """
 select key, locked_until from owner_attempt
 where key in (select value ->> 'key' from json_each(?2)) and locked_until > ?1
 """
-_FORGET: Final = "delete from owner_attempt where last_at <= ?1 - ?2 and locked_until <= ?1"
+_FORGET: Final = "delete from owner_attempt where last_at <= ?1 - ?2 and locked_until <= ?1 returning key"
 _FORGIVE_NETWORK: Final = "delete from owner_attempt where key in (?1, ?2)"
 _FORGIVE_ALL: Final = """
 update owner_attempt set failures = max(failures - 1, 0),

@@ -1,0 +1,230 @@
+"""The owner makes, lists and ends tokens, and reads the log; nobody else does."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as HttpScope
+from tests.api.oauth.doubles import Clock
+from tests.api.oauth.flow import connected, ended_because, rows
+
+from shoal.api.context import CONTEXT_KEY, CallContext
+from shoal.api.oauth import admin
+from shoal.api.oauth.authority import AUTHORITY_KEY, Authority
+from shoal.api.oauth.gate import TokenGate
+from shoal.api.openapi import document
+from shoal.api.rest import rest_face
+from shoal.core.caller import Caller, Scope
+from shoal.core.protocols import Statement
+from shoal.core.service import Memory
+
+OWNER = Caller(owner=True, client="owner")
+Calls = Callable[[Caller], httpx.AsyncClient]
+
+
+def face() -> FastAPI:
+    return rest_face(version="1", more=[admin.router])
+
+
+def face_of(authority: Authority, memory: Memory, caller: Caller) -> ASGIApp:
+    served = face()
+
+    async def serve(scope: HttpScope, receive: Receive, send: Send) -> None:
+        await served({**scope, AUTHORITY_KEY: authority, CONTEXT_KEY: CallContext(memory, caller)}, receive, send)
+
+    return serve
+
+
+@pytest.fixture
+async def calls(authority: Authority, memory: Memory) -> AsyncIterator[Calls]:
+    def client(caller: Caller) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            transport=httpx.ASGITransport(face_of(authority, memory, caller)), base_url="https://memory.example"
+        )
+
+    yield client
+
+
+@pytest.fixture
+async def owner(calls: Calls) -> AsyncIterator[httpx.AsyncClient]:
+    async with calls(OWNER) as client:
+        yield client
+
+
+async def make(owner: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:
+    answer = await owner.post("/api/v1/admin/tokens", json={"name": "script", **fields})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+async def admitted(authority: Authority, token: str) -> Caller:
+    scope: HttpScope = {"type": "http", "headers": [(b"authorization", f"Bearer {token}".encode())]}
+    return await TokenGate(lambda _scope: authority).admit(scope)
+
+
+async def test_a_token_is_made_for_reading_and_writing_main_unless_told_otherwise(
+    owner: httpx.AsyncClient, authority: Authority
+) -> None:
+    made = await make(owner)
+    assert set(made) == {"id", "token"}
+    caller = await admitted(authority, made["token"])
+    assert (caller.client, caller.token, caller.device) == ("script", made["id"], "")
+    assert (caller.scopes, caller.spaces) == ({Scope.READ, Scope.WRITE}, ("main",))
+    assert not caller.owner
+
+
+async def test_a_token_reaches_what_it_was_made_for(owner: httpx.AsyncClient, authority: Authority) -> None:
+    made = await make(owner, device="laptop", spaces={"*": ["read"], " 家 ": ["write", "admin"]}, sync=True)
+    caller = await admitted(authority, made["token"])
+    assert caller.device == "laptop"
+    assert caller.reach(Scope.READ) is None
+    assert caller.reach(Scope.WRITE) == caller.reach(Scope.ADMIN) == ("家",)
+    assert Scope.SYNC in caller.scopes
+
+
+async def test_a_token_can_be_made_to_end(owner: httpx.AsyncClient, authority: Authority, clock: Clock) -> None:
+    await make(owner, expires_in_days=2)
+    (row,) = await rows(authority, "select expires_at from oauth_grant")
+    assert row["expires_at"] == clock() + 2 * 86_400_000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": ""},
+        {"name": "x" * 101},
+        {"name": "a\x00b"},
+        {"name": 1},
+        {"device": ""},
+        {"spaces": {}},
+        {"spaces": {"main": []}},
+        {"spaces": {"main": ["own"]}},
+        {"spaces": {"": ["read"]}},
+        {"spaces": {"x" * 65: ["read"]}},
+        {"spaces": {str(n): ["read"] for n in range(65)}},
+        {"spaces": ["main"]},
+        {"spaces": {}, "sync": True},
+        {"sync": "yes"},
+        {"expires_in_days": 0},
+        {"expires_in_days": 3_651},
+        {"expires_in_days": 10**30},
+        {"expires_in_days": 1.5},
+        {"scope": "memory:read"},
+    ],
+)
+async def test_a_request_that_cannot_be_met_is_refused_and_makes_nothing(
+    owner: httpx.AsyncClient, authority: Authority, fields: dict[str, Any]
+) -> None:
+    answer = await owner.post("/api/v1/admin/tokens", json={"name": "script", **fields})
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["error"]["mend"]
+    assert await rows(authority, "select 1 from oauth_grant") == []
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b'"x"', b"[]", b'{"name": "\\ud800"}', b"\xff"])
+async def test_a_body_that_is_no_request_is_refused(owner: httpx.AsyncClient, body: bytes) -> None:
+    answer = await owner.post("/api/v1/admin/tokens", content=body)
+    assert answer.status_code in (400, 422), answer.text
+
+
+async def test_what_lets_someone_in_is_listed_without_the_tokens(
+    owner: httpx.AsyncClient, authority: Authority
+) -> None:
+    made = await make(owner, device="laptop", spaces={"*": ["admin", "read"]}, expires_in_days=1)
+    await connected(authority)
+    answer = await owner.get("/api/v1/admin/tokens")
+    assert made["token"] not in answer.text
+    shown = {token["name"]: token for token in answer.json()["tokens"]}
+    assert shown["script"] == {
+        "id": made["id"],
+        "kind": "device",
+        "client_id": None,
+        "name": "script",
+        "device": "laptop",
+        "spaces": {"*": ["read", "admin"]},
+        "sync": False,
+        "created_at": "2026-09-21T14:13:20Z",
+        "used_at": None,
+        "expires_at": "2026-09-22T14:13:20Z",
+    }
+    assert (shown["App"]["kind"], shown["App"]["client_id"]) == ("app", "app-id")
+
+
+async def test_a_token_and_an_apps_connection_are_ended_by_id(owner: httpx.AsyncClient, authority: Authority) -> None:
+    await make(owner)
+    await connected(authority)
+    for token in (await owner.get("/api/v1/admin/tokens")).json()["tokens"]:
+        answer = await owner.delete(f"/api/v1/admin/tokens/{token['id']}")
+        assert (answer.status_code, answer.json()) == (200, {"id": token["id"]})
+        assert (await owner.delete(f"/api/v1/admin/tokens/{token['id']}")).status_code == 404
+    assert await ended_because(authority) == ["owner", "owner"]
+
+
+@pytest.mark.parametrize("token_id", ["x", "0" * 32, "%00", "%ED%A0%80", "A" * 32, "0" * 5_000])
+async def test_an_unknown_id_is_not_found(owner: httpx.AsyncClient, token_id: str) -> None:
+    answer = await owner.delete(f"/api/v1/admin/tokens/{token_id}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+
+
+async def test_the_log_is_read_page_by_page_the_newest_first(owner: httpx.AsyncClient, authority: Authority) -> None:
+    await authority.database.batch(
+        [
+            Statement(
+                "insert into write_log (at, action, space, client, token, device, ids)"
+                " select ?2 + value, 'store', 'main', 'App', iif(value % 2, 'odd', 'even'), '', '[\"x\"]'"
+                " from json_each(?1)",
+                (json.dumps(list(range(5))), authority.clock()),
+            )
+        ]
+    )
+    first = (await owner.get("/api/v1/admin/log", params={"limit": 3})).json()
+    assert [entry["n"] for entry in first["entries"]] == [5, 4, 3]
+    assert first["entries"][0]["ids"] == ["x"]
+    rest = (await owner.get("/api/v1/admin/log", params={"limit": 3, "before": first["next"]})).json()
+    assert [entry["n"] for entry in rest["entries"]] == [2, 1]
+    assert rest["next"] is None
+    odd = (await owner.get("/api/v1/admin/log", params={"token": "odd", "client": "App"})).json()
+    assert [entry["n"] for entry in odd["entries"]] == [4, 2]
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=101", "limit=x", "before=x", "before=-1", f"before={10**30}", "n=1", "limit=1&limit=2"]
+)
+async def test_a_page_of_the_log_that_cannot_be_is_refused(owner: httpx.AsyncClient, query: str) -> None:
+    answer = await owner.get(f"/api/v1/admin/log?{query}")
+    assert answer.status_code == 422, answer.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/tokens"),
+        ("GET", "/tokens"),
+        ("DELETE", "/tokens/" + "0" * 32),
+        ("GET", "/log"),
+    ],
+)
+async def test_nobody_but_the_owner_is_served(calls: Calls, method: str, path: str) -> None:
+    # Not even a token with every scope in every space.
+    async with calls(replace(OWNER, owner=False)) as client:
+        answer = await client.request(method, "/api/v1/admin" + path, json={"name": "x"} if method == "POST" else None)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "not_allowed")
+        assert "owner's key" in answer.json()["error"]["mend"]
+
+
+async def test_another_method_is_told_those_that_there_are(owner: httpx.AsyncClient) -> None:
+    answer = await owner.put("/api/v1/admin/tokens", json={})
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
+
+
+async def test_the_routes_stand_in_the_openapi_document() -> None:
+    made = document(face(), oauth=True)
+    body = made["paths"]["/api/v1/admin/tokens"]["post"]["requestBody"]["content"]["application/json"]
+    assert set(body["schema"]["properties"]) == {"name", "device", "spaces", "sync", "expires_in_days"}
+    assert made["paths"]["/api/v1/admin/log"]["get"]["parameters"]
+    assert "201" in made["paths"]["/api/v1/admin/tokens"]["post"]["responses"]
