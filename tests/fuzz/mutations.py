@@ -43,6 +43,9 @@ ODD_VALUES: Final[tuple[Any, ...]] = (
     "\u202e\u200b\ufeff",
     "ﷺ" * 50,
     "咖啡",
+    "http://evil.example/cb",
+    "javascript:alert(1)//",
+    "https://a@127.0.0.1:1/#x",
     "' or 1=1 --",
     '" OR NEAR(*) AND',
     "%%%_\\",
@@ -109,7 +112,7 @@ ODD_HEADERS: Final = (
     ("x-request-id", "a" * 300),
     ("x-request-id", "r\u00e9"),
 )
-_DROPPED: Final = ("content-length", "transfer-encoding")
+FORM: Final = ("content-type", "application/x-www-form-urlencoded")
 
 
 class Mutator:
@@ -174,6 +177,8 @@ class Mutator:
         return self._rewritten(asked, chance.choice(wrap))
 
     def _rewritten(self, asked: Asked, change: Callable[[Any], Any]) -> Asked:
+        if (FORM in asked.headers) and asked.body:
+            return replace(asked, body=self._changed_pairs(asked.body))
         try:
             document = json.loads(asked.body)
         except (ValueError, RecursionError):
@@ -241,19 +246,25 @@ class Mutator:
         return replace(asked, target=changed + mark + query)
 
     def _query(self, asked: Asked) -> Asked:
-        chance = self._random
         path, _, query = asked.target.partition(b"?")
+        return replace(asked, target=path + b"?" + self._changed_pairs(query))
+
+    def _changed_pairs(self, query: bytes) -> bytes:
+        """Give a pair another value, or add one, or leave one out."""
+        chance = self._random
         pairs = [pair for pair in query.split(b"&") if pair]
-        name = chance.choice(NAMES)
         value = quote(self.text().encode(errors="surrogatepass")[:3_000], safe="").encode()
-        junk = quote_from_bytes(bytes(chance.randrange(256) for _ in range(5))).encode()
+        if pairs and chance.random() < 0.5:
+            at = chance.randrange(len(pairs))
+            pairs[at] = pairs[at].partition(b"=")[0] + b"=" + value
+            return b"&".join(pairs)
+        name = chance.choice(NAMES).encode()
         known = chance.choice(pairs).partition(b"=")[0] if pairs else b"query"
-        pairs.append(
-            chance.choice((name.encode() + b"=" + value, known + b"=" + value, junk, b"=", b"&&", b"%", b"a=%zz"))
-        )
+        junk = quote_from_bytes(bytes(chance.randrange(256) for _ in range(5))).encode()
+        pairs.append(chance.choice((name + b"=" + value, known + b"=" + value, junk, b"=", b"&&", b"%", b"a=%zz")))
         if chance.random() < 0.2:
             del pairs[chance.randrange(len(pairs))]
-        return replace(asked, target=path + b"?" + b"&".join(pairs))
+        return b"&".join(pairs)
 
     def _header(self, asked: Asked) -> Asked:
         chance = self._random
@@ -271,6 +282,8 @@ NAMES: Final = (
     *"content type tags metadata source entities occurred_at conversation_id position importance items wait".split(),
     *"revive space time_zone query n_results min_score include_archived include_edges explain id ids".split(),
     *"with_edges with_history page page_size order trash kind tags_mode entity since until time time_field".split(),
+    *"client_id client_secret redirect_uri redirect_uris scope state code code_verifier refresh_token resource".split(),
+    *"grant_type response_type code_challenge code_challenge_method token client_name form next secret".split(),
     *"dry_run confirm purge reason archived profile name arguments uri params method jsonrpc _meta".split(),
 )
 """Of parameters, of any request."""

@@ -1,7 +1,7 @@
 """A server to fuzz: its memory has a space that the fuzzer's token can't read, and a marker lies in all of it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,6 +10,8 @@ import apsw
 import httpx
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as HttpScope
+from tests.edge.edge import OWNER_KEY, PLAIN, File
+from tests.edge.rig.rig import Rig
 from tests.mcp_conformance.app import served
 
 from shoal.api.gate import BearerGate, HostRule, token_hash
@@ -43,6 +45,10 @@ class Place:
     """Ids of memories in HIDDEN."""
     shown: list[str] = field(default_factory=list[str])
     """Ids of memories in OPEN."""
+    forget_counts: Callable[[], object] = lambda: None
+    """Lets the server forget how many requests it has had: else it soon refuses all alike."""
+    authorizes: bool = False
+    """Whether it is an authorization server too."""
 
     def plant(self) -> None:
         """Put memories into both spaces; what lies in HIDDEN carries the marker wherever text can stand."""
@@ -85,6 +91,20 @@ def laptop() -> Iterator[Place]:
         place = Place(url, LIMITED, OWNER)
         place.plant()
         yield place
+
+
+def edge(rig: Rig, counted: File) -> Place:
+    """Return the Worker as a place. What an earlier test has planted stays."""
+    spaces = {OPEN: ["read", "write", "admin"]}
+    headers = {"authorization": f"Bearer {OWNER_KEY}"}
+    wanted = {"name": "the fuzzer", "spaces": spaces}
+    answer = httpx.post(f"{rig.url}/api/v1/admin/tokens", json=wanted, headers=headers, **PLAIN)
+    assert answer.is_success, answer.text
+
+    def forget_counts() -> None:
+        counted.rows("delete from _mf_ratelimit_buckets")
+
+    return Place(rig.url, answer.json()["token"], OWNER_KEY, forget_counts=forget_counts, authorizes=True)
 
 
 def _faces() -> ASGIApp:

@@ -117,7 +117,55 @@ def _message(place: Place, version: str, method: str, params: dict[str, Any], qu
     return Asked("POST", f"/mcp{query}".encode(), said, json.dumps(message(version, method, params, 1)).encode())
 
 
+def oauth(place: Place) -> list[Asked]:
+    """Return requests of the authorization server, none of which lets anyone in."""
+    redirect, code, verifier = "http://127.0.0.1:7777/cb", f"shoal_c_{'A' * 43}", "v" * 43
+    asked = {
+        "response_type": "code",
+        "client_id": f"{place.url}/nobody",
+        "redirect_uri": redirect,
+        "scope": "memory:read memory:write",
+        "state": "s",
+        "code_challenge": "c" * 43,
+        "code_challenge_method": "S256",
+        "resource": f"{place.url}/mcp",
+    }
+    exchange = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect, "code_verifier": verifier}
+    refresh = {"grant_type": "refresh_token", "refresh_token": f"shoal_r_{'A' * 43}", "scope": "memory:read"}
+    client = {"client_name": "Fuzz", "redirect_uris": [redirect], "token_endpoint_auth_method": "none"}
+    known = (
+        "oauth-authorization-server oauth-authorization-server/mcp openid-configuration oauth-protected-resource/mcp"
+    )
+    as_json = [("content-type", "application/json")]
+    return [
+        Asked("GET", f"/authorize?{urlencode(asked)}".encode()),
+        _form("/token", {**exchange, "client_id": "nobody"}),
+        _form("/token", {**refresh, "client_id": "nobody", "client_secret": f"shoal_s_{'A' * 43}"}),
+        _form("/token", refresh, ("authorization", "Basic bm9ib2R5OnNlY3JldA==")),
+        _form("/revoke", {"token": place.token[:-1] + "_", "token_type_hint": "access_token", "client_id": "nobody"}),
+        _form("/introspect", {"token": place.token}, ("authorization", f"Bearer {place.token}")),
+        Asked("POST", b"/register", as_json, json.dumps(client).encode()),
+        _form("/login", {"secret": "not the key", "next": "/account"}, ("origin", place.url)),
+        _form("/consent", {"form": f"shoal_f_{'A' * 43}", "allow": "1"}, ("origin", place.url)),
+        _form("/logout", {"form": f"shoal_f_{'A' * 43}"}, ("origin", place.url)),
+        _form(
+            "/account/revoke",
+            {"id": "1", "form": f"shoal_f_{'A' * 43}"},
+            ("cookie", f"__Host-shoal=shoal_b_{'A' * 43}"),
+        ),
+        Asked("GET", b"/account", [("cookie", f"__Host-shoal=shoal_b_{'A' * 43}"), ("accept-language", "zh")]),
+        *(Asked("GET", f"/.well-known/{name}".encode()) for name in known.split()),
+    ]
+
+
+def _form(path: str, fields: Mapping[str, str], *headers: tuple[str, str]) -> Asked:
+    kind = ("content-type", "application/x-www-form-urlencoded")
+    return Asked("POST", path.encode(), [kind, *headers], urlencode(fields).encode())
+
+
 def every(place: Place) -> Iterator[Asked]:
-    """Return all of them."""
+    """Return all that the place should understand."""
     yield from rest(place)
     yield from mcp(place)
+    if place.authorizes:
+        yield from oauth(place)
