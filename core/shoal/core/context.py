@@ -43,7 +43,7 @@ class Policy:
     page_bytes: int
     """their bytes as JSON: whichever is reached first. At the edge batches are few, since their statements count."""
     pages_max: int
-    """Batches of one store. At the edge each takes up to 13 of the 50 statements of a request, and one more for each
+    """Batches of one store. At the edge each takes up to 14 of the 50 statements of a request, and one more for each
     megabyte of words; 500 memories with all the tags that they may have take two."""
 
 
