@@ -12,7 +12,7 @@ from starlette.types import Scope as HttpScope
 from tests.mcp_conformance.fixtures import server
 
 from shoal.api.gate import HostRule, OpenGate
-from shoal.api.mcp import _Endpoint
+from shoal.api.mcp import Endpoint
 from shoal.api.profiles import DEFAULT_PROFILE
 from shoal.api.shell import Shell
 from shoal.core.caller import Caller
@@ -30,7 +30,7 @@ async def _no_memory(_scope: HttpScope) -> Memory:
 
 def fixtures_app() -> ASGIApp:
     """Return what `mcp_app` makes of a memory, made of the fixtures."""
-    endpoint = _Endpoint({DEFAULT_PROFILE: server()}, DEFAULT_PROFILE)
+    endpoint = Endpoint({DEFAULT_PROFILE: server()}, DEFAULT_PROFILE)
     return Shell(endpoint, _no_memory, OpenGate(Caller(client="conformance")), HostRule.loopback())
 
 

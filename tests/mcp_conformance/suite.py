@@ -4,7 +4,8 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,8 @@ PACKAGE: Final = (
 SPEC_VERSIONS: Final = ("2025-11-25", "2026-07-28")
 """Of MCP: the last with a handshake, and the first without."""
 LIMIT_S: Final = 60.0
-_RUN: Final = re.compile(r"server-(?P<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
+_RUN: Final = re.compile(r"(?:server-)?(?P<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
+_TO_VISIT: Final = re.compile(r"https?://\S+/authorize\?\S+")
 
 
 def command(*arguments: str) -> list[str]:
@@ -61,6 +63,40 @@ def judge_server(url: str, version: str, expected: Path, results: Path) -> Outco
     told = done.stdout + done.stderr
     print(f"MCP {version}\n{told[told.rfind('=== SUMMARY') :]}")
     return Outcome(done.returncode == 0, told, read_checks(results))
+
+
+def judge_authorization_server(
+    issuer: str, client_id: str, port: int, version: str, results: Path, visit: Callable[[str], object]
+) -> Outcome:
+    """Run every authorization scenario of a version, and print the suite's summary.
+
+    Args:
+        issuer: The authorization server.
+        client_id: A public client whose redirect URI is http://127.0.0.1:PORT/callback.
+        port: Where the suite listens for the code.
+        version: Of MCP.
+        results: Where the suite writes what it found.
+        visit: Does what a person does in a browser at the address that the suite prints, up to the redirect.
+    """
+    options = ["--client-id", client_id, "--port", str(port), "--resource", f"{issuer}/mcp", "--spec-version", version]
+    arguments = ["authorization", "--url", issuer, *options, "--output-dir", str(results)]
+    told: list[str] = []
+    with subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as suite:
+        ended = threading.Timer(LIMIT_S, suite.kill)
+        ended.start()
+        try:
+            assert suite.stdout is not None
+            for line in suite.stdout:
+                told.append(line)
+                if found := _TO_VISIT.fullmatch(line.strip()):
+                    visit(found[0])
+            suite.wait()
+        finally:
+            ended.cancel()
+            suite.kill()
+    whole = "".join(told)
+    print(f"MCP {version}\n{whole[whole.rfind('=== ') :]}")
+    return Outcome(suite.returncode == 0, whole, read_checks(results))
 
 
 def read_checks(results: Path) -> dict[str, list[Mapping[str, Any]]]:

@@ -93,7 +93,7 @@ def mcp_face(*, version: str, profile: str = DEFAULT_PROFILE) -> ASGIApp:
     """
     profile_named(profile)
     servers = {name: build_server(known, version=version) for name, known in PROFILES.items()}
-    return _Endpoint(servers, profile)
+    return Endpoint(servers, profile)
 
 
 async def serve_stdio(
@@ -142,13 +142,16 @@ def build_server(profile: Profile, *, version: str, always: CallContext | None =
 
 
 @dataclass(frozen=True, slots=True)
-class _Endpoint:
+class Endpoint:
     """Hands each POST to a fresh manager: one manager serves one lifespan, and the edge has one a request."""
 
     servers: Mapping[str, Server[Any]]
+    """By the name of their profile."""
     profile: str
+    """Of requests that name none."""
 
     async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
+        """Answer one POST. Raises NotFound for other paths, InvalidInput for an unknown profile."""
         if scope["type"] != "http":
             return
         if scope["path"] not in PATHS:
