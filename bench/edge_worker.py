@@ -24,7 +24,7 @@ from worker.stage import stage
 from bench.harness import Client
 
 ROOT: Final = Path(__file__).parents[1]
-TOKEN: Final = "a-token-of-the-benchmark"
+OWNER_KEY: Final = "MFRGGZDFMZTWQ2LKNNWG23TPOBYXE43U"
 PACKAGES: Final = ROOT / "python_modules"
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 CONFIGURATION: Final = "wrangler.toml"
@@ -70,7 +70,7 @@ class EdgeWorker:
     def __init__(self, *, empty: bool = False, preload: str | None = None) -> None:
         """Describe it: `preload` stands for wrangler.toml's PRELOAD."""
         self._empty = empty
-        self._variables = {"TOKEN_SHA256": hashlib.sha256(TOKEN.encode()).hexdigest()}
+        self._variables = {"OWNER_KEY_SHA256": hashlib.sha256(OWNER_KEY.encode()).hexdigest()}
         if preload is not None:
             self._variables["PRELOAD"] = preload
 
@@ -89,7 +89,7 @@ class EdgeWorker:
             began = time.perf_counter()
             self.rig = stack.enter_context(rig)
             self.ready_s = time.perf_counter() - began
-            self.client = Client(int(self.rig.url.rpartition(":")[2]), TOKEN)
+            self.client = Client(int(self.rig.url.rpartition(":")[2]), OWNER_KEY)
             self._running = stack.pop_all()
         return self
 

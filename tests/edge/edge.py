@@ -23,7 +23,7 @@ from tests.edge.rig.rig import Rig
 from worker.stage import stage
 
 ROOT: Final = Path(__file__).parents[2]
-TOKEN: Final = "a-token-of-the-tests"
+OWNER_KEY: Final = "MFRGGZDFMZTWQ2LKNNWG23TPOBYXE43U"
 ORIGIN: Final = "https://app.example.com"
 OFTEN: Final = "*/5 * * * *"
 HOURLY: Final = "7 * * * *"
@@ -48,9 +48,9 @@ def worker(persist: Path, standin: Standin, **variables: str) -> Rig:
     return Rig(ROOT, persist, variables=variables, standin=standin.url, queue_wait_s=0)
 
 
-def secrets(token: str = TOKEN) -> dict[str, str]:
-    """Return the secrets with which the Worker serves whoever sends the token."""
-    return {"TOKEN_SHA256": hashlib.sha256(token.encode()).hexdigest()}
+def secrets(owner_key: str = OWNER_KEY) -> dict[str, str]:
+    """Return the secrets with which the Worker serves whoever has the owner's key."""
+    return {"OWNER_KEY_SHA256": hashlib.sha256(owner_key.encode()).hexdigest()}
 
 
 class File:
@@ -79,7 +79,7 @@ class File:
 
 
 class Edge:
-    """The Worker with all that it works on. `http` sends its token."""
+    """The Worker with all that it works on. `http` sends the owner's key."""
 
     def __init__(self, rig: Rig, standin: Standin) -> None:
         self.rig = rig
@@ -104,7 +104,7 @@ class Edge:
         self.database.connection.close()
         self.counted.connection.close()
 
-    def client(self, token: str | None = TOKEN, **headers: str) -> httpx.Client:
+    def client(self, token: str | None = OWNER_KEY, **headers: str) -> httpx.Client:
         """Return another client; without a token it sends none."""
         said = {} if token is None else {"authorization": f"Bearer {token}"}
         return httpx.Client(base_url=self.rig.url, headers={**said, **headers}, **PLAIN)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.edge.doubles.d1 import D1Fault
-from tests.edge.edge import ROOT, TOKEN, Edge
+from tests.edge.edge import OWNER_KEY, ROOT, Edge
 from tests.test_commands_in_docs import RUN_ELSEWHERE
 
 PAGE = ROOT / "docs" / "edge.md"
@@ -96,7 +96,7 @@ class Shell:
 def shell(tmp_path: Path) -> Iterator[Shell]:
     """A shell in a folder that has the token where `make edge` puts it."""
     (tmp_path / ".shoal" / "edge").mkdir(parents=True)
-    (tmp_path / ".shoal" / "edge" / "token").write_text(TOKEN)
+    (tmp_path / ".shoal" / "edge" / "owner-key").write_text(OWNER_KEY)
     shell = Shell(tmp_path)
     yield shell
     shell.close()

@@ -12,16 +12,18 @@ OURS = {
     """,
     "core": """
     apply backlog calibrating calibration_pairs caller candidates canonical cells characters context criteria
-    deleting drafts erasing filters finding hydration ids indexing passages pausing protocols ranking
+    deleting drafts erasing filters finding hydration ids indexing journal passages pausing protocols ranking
     reading remembered rewording rows service statements statistics stopwords storing text times times.calendar
     times.chinese times.clock times.english times.grammar times.iso8601 times.reading updating vectors weights
     """,
     "api": """
-    arguments context gate messages openapi rest schemas shell
+    arguments context cors gate messages oauth oauth.admin oauth.admin_models oauth.authority oauth.gate oauth.grants
+    oauth.owner_key oauth.paths oauth.ports oauth.records oauth.secrets openapi registry rest schemas shell
     """,
     "worker": """
-    background bindings budget configuration consuming d1 d1_errors edge indexing logs models queue quotas
-    reconcile serving upkeep vector_filter vector_ids vectorize vectorize_client version workers_ai
+    background bindings budget configuration consuming d1 d1_errors edge fetching indexing issuer logs models queue
+    quotas reconcile runtime serving upkeep vector_filter vector_ids vectorize vectorize_client version webcrypto
+    workers_ai
     """,
 }
 """Modules of each layer."""
@@ -52,7 +54,7 @@ BARE = """
     zipimport zlib
 """
 """what any Python Worker begins with: interpreter, runtime and SDK."""
-MODULES_MAX = 545
+MODULES_MAX = 560
 """All modules together, those of the packages and of the library included."""
 
 

@@ -8,17 +8,34 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 from tests.edge.doubles.invocation import Invocation, invocation
-from tests.worker.world import TOKEN, World
+from tests.worker.javascript import runtime
+from tests.worker.world import OWNER_KEY, World
 
 from shoal.api.mcp import mcp_face
+from shoal.api.oauth.admin import router
+from shoal.api.oauth.authority import authority_of
 from shoal.api.rest import PUBLIC_PATHS, rest_face
+from shoal.schema.errors import ShoalError
 from shoal.schema.limits import BODY_MAX_BYTES
 from shoal.worker.serving import PUBLIC, RETRY_AFTER_S, Bounded, Faces, Front, network
 
-FACES = Faces(rest_face(version="0.1.0"), mcp_face(version="0.1.0"))
+
+async def oauth(scope: Scope, receive: Receive, send: Send) -> None:
+    """OAuth's face as far as these tests go: tells the names of the authority that it was given."""
+    authority = authority_of(scope)
+    await JSONResponse({"issuer": authority.issuer, "network": authority.network})(scope, receive, send)
+
+
+def oauth_present(error: ShoalError, request_id: str, scope: Scope) -> Response:
+    return JSONResponse({"refused": error.code}, error.status)
+
+
+FACES = Faces(rest_face(version="0.1.0", more=(router,)), mcp_face(version="0.1.0"), oauth, oauth_present)
 BASE = "https://shoal.someone.workers.dev"
-BEARER = {"Authorization": f"Bearer {TOKEN}"}
+BEARER = {"Authorization": f"Bearer {OWNER_KEY}"}
 MCP = {**BEARER, "Accept": "application/json, text/event-stream"}
 LIST_TOOLS = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
@@ -31,7 +48,7 @@ class Asked:
         self.last: Invocation | None = None
 
     async def __call__(self, method: str, path: str, **more: Any) -> httpx.Response:
-        transport = httpx.ASGITransport(Front(FACES, self._world.env, self._world.after.append))
+        transport = httpx.ASGITransport(Front(FACES, self._world.env, self._world.after.append, runtime()))
         async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
             with invocation() as self.last:
                 answer = await client.request(method, path, **more)
@@ -49,15 +66,26 @@ def error_of(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     return answer.json()["error"]
 
 
+async def device_token(ask: Asked, **fields: Any) -> dict[str, str]:
+    """Have the owner make a token and return {id, token}."""
+    body = {"name": "a script", **fields}
+    answer = await ask("POST", "/api/v1/admin/tokens", headers=BEARER, json=body)
+    assert answer.status_code == 201
+    return answer.json()
+
+
 # Who is served
 
 
 @pytest.mark.parametrize("path", ["/api/v1/stats", "/nowhere", "/mcp", "/api/v1/admin/requeue"])
 async def test_without_the_token_nobody_is_served(ask: Asked, path: str):
-    for headers in ({}, {"Authorization": "Bearer guessed"}):
+    for headers, error in (({}, ""), ({"Authorization": "Bearer guessed"}, 'error="invalid_token", ')):
         answer = await ask("POST", path, headers=headers)
         error_of(answer, 401, "unauthorized")
-        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.headers["www-authenticate"] == (
+            f'Bearer {error}resource_metadata="{BASE}/.well-known/oauth-protected-resource/mcp",'
+            ' scope="memory:read memory:write"'
+        )
     assert ask.last is not None
     assert ask.last.subrequests == 0
 
@@ -74,9 +102,9 @@ def test_the_public_paths_are_rests():
 
 @pytest.mark.parametrize("path", ["/api/v1/stats", "/openapi.json", "/docs", "/mcp", "/nowhere"])
 async def test_without_a_configured_token_every_route_but_health_is_closed(world: World, ask: Asked, path: str):
-    world.env.TOKEN_SHA256 = ""
+    world.env.OWNER_KEY_SHA256 = ""
     told = error_of(await ask("GET", path, headers=BEARER), 503, "not_configured")
-    assert "wrangler secret put TOKEN_SHA256" in told["mend"]
+    assert "wrangler secret put OWNER_KEY_SHA256" in told["mend"]
     assert (await ask("GET", "/healthz")).status_code == 200
 
 
@@ -117,6 +145,66 @@ async def test_words_for_times_are_meant_in_the_configured_zone(world: World, as
     assert told["occurred_at"].startswith("2026-02-28T15:00:00")
 
 
+async def test_a_token_reaches_what_it_was_made_for_and_is_checked_by_one_query(ask: Asked):
+    made = await device_token(ask, spaces={"work": ["read"]})
+    headers = {"Authorization": f"Bearer {made['token']}"}
+    assert (await ask("GET", "/api/v1/memories", headers=headers, params={"space": "work"})).status_code == 200
+    assert ask.last is not None
+    # Its first use of a day is noted, after the answer.
+    assert ask.last.calls == {"d1.all": 2, "d1.batch": 1}
+    assert (await ask("GET", "/api/v1/memories", headers=headers, params={"space": "main"})).status_code == 403
+    assert ask.last.calls == {"d1.all": 1}
+    refused = await ask("POST", "/api/v1/memories", headers=headers, json={"content": "x", "space": "work"})
+    assert 'error="insufficient_scope", ' in refused.headers["www-authenticate"]
+    error_of(await ask("GET", "/api/v1/admin/tokens", headers=headers), 403, "not_allowed")
+    assert (await ask("DELETE", f"/api/v1/admin/tokens/{made['id']}", headers=BEARER)).status_code == 200
+    error_of(await ask("GET", "/api/v1/stats", headers=headers), 401, "unauthorized")
+
+
+# Under which name
+
+
+async def test_oauth_is_served_to_anyone_under_the_name_of_the_request(ask: Asked):
+    from_one = {"CF-Connecting-IP": "2001:db8::7"}
+    for path in ("/authorize", "/token", "/account/revoke", "/register/x", "/.well-known/oauth-authorization-server"):
+        answer = await ask("GET", path, headers=from_one)
+        assert answer.json() == {"issuer": BASE, "network": "2001:db8::/64"}
+
+
+async def test_a_configured_name_stands_for_that_of_the_request(world: World, ask: Asked):
+    world.env.PUBLIC_URL = "https://memory.example.com"
+    assert (await ask("GET", "/authorize")).json()["issuer"] == "https://memory.example.com"
+    challenge = (await ask("GET", "/api/v1/stats")).headers["www-authenticate"]
+    assert 'resource_metadata="https://memory.example.com/' in challenge
+
+
+async def test_a_host_that_is_none_is_refused_everywhere(ask: Asked):
+    for path in ("/healthz", "/api/v1/stats", "/mcp"):
+        error_of(await ask("GET", path, headers={**BEARER, "Host": "x_y.example"}), 421, "host_not_allowed")
+    assert (await ask("GET", "/authorize", headers={"Host": "x_y.example"})).json() == {"refused": "host_not_allowed"}
+
+
+async def test_what_is_refused_on_oauths_paths_is_shown_as_they_show_it(world: World, ask: Asked):
+    sent = {"Content-Type": "text/plain"}
+    answer = await ask("POST", "/token", headers=sent, content=b"x")
+    assert (answer.status_code, answer.json()) == (415, {"refused": "unsupported_media_type"})
+    for accepted in ("application/json", "application/x-www-form-urlencoded"):
+        answer = await ask("POST", "/register", headers={"Content-Type": accepted}, content=b"x")
+        assert answer.status_code == 200
+    world.limit.left = 0
+    answer = await ask("POST", "/token")
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, str(RETRY_AFTER_S))
+
+
+async def test_pages_of_any_origin_may_read_what_is_well_known_and_nothing_else(ask: Asked):
+    elsewhere = {"Origin": "https://elsewhere.example"}
+    answer = await ask("GET", "/.well-known/oauth-authorization-server", headers=elsewhere)
+    assert answer.headers["access-control-allow-origin"] == "*"
+    for path in ("/token", "/authorize", "/register"):
+        answer = await ask("POST", path, headers=elsewhere)
+        assert (answer.status_code, answer.json()) == (403, {"refused": "origin_not_allowed"})
+
+
 # How often
 
 
@@ -125,8 +213,10 @@ async def test_requests_are_counted_by_token_and_others_by_address(world: World,
     await ask("GET", "/api/v1/stats", headers={**BEARER, **from_one})
     await ask("GET", "/api/v1/stats", headers={"Authorization": "Bearer guessed", **from_one})
     await ask("GET", "/healthz", headers=from_one)
-    name = world.env.TOKEN_SHA256[:8]
-    assert world.limit.keys == [f"token {name}", "address 192.0.2.1", "address 192.0.2.1"]
+    made = await device_token(ask)
+    await ask("GET", "/api/v1/stats", headers={"Authorization": f"Bearer {made['token']}", **from_one})
+    address = "address 192.0.2.1"
+    assert world.limit.keys == ["owner", address, address, "owner", f"grant {made['id']}"]
 
 
 @pytest.mark.parametrize(("path", "headers"), [("/api/v1/stats", BEARER), ("/api/v1/stats", {}), ("/healthz", {})])
@@ -142,7 +232,7 @@ async def test_too_many_requests_are_refused_before_anything_is_asked(
 
 
 async def test_without_a_configured_token_requests_are_counted_too(world: World, ask: Asked):
-    world.env.TOKEN_SHA256 = ""
+    world.env.OWNER_KEY_SHA256 = ""
     world.limit.left = 1
     assert [(await ask("GET", "/healthz")).status_code for _ in range(2)] == [200, 429]
 
@@ -228,7 +318,7 @@ async def test_other_kinds_of_connection_are_none():
     async def receive() -> dict[str, object]:
         return {"type": "lifespan.startup"}
 
-    await Front(FACES, object(), lambda _: None)({"type": "lifespan"}, receive, send)  # type: ignore[arg-type]
+    await Front(FACES, object(), lambda _: None, runtime())({"type": "lifespan"}, receive, send)  # type: ignore[arg-type]
     assert sent == []
 
 
@@ -242,17 +332,18 @@ async def test_a_request_has_cloudflares_id_when_it_has_one(ask: Asked, caplog: 
     assert ids == ["8f2a1b3c4d5e6f70-FRA", answer.headers["x-request-id"]]
 
 
-async def test_the_log_names_the_token_by_a_part_of_its_hash_and_no_contents(
-    world: World, ask: Asked, caplog: pytest.LogCaptureFixture
-):
+async def test_the_log_names_the_caller_and_no_contents(world: World, ask: Asked, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
     await ask("POST", "/api/v1/memories", headers=BEARER, json={"content": "a secret thing"})
     await ask("GET", "/api/v1/search", headers=BEARER, params={"q": "secret thing"})
+    made = await device_token(ask)
+    await ask("GET", "/api/v1/stats", headers={"Authorization": f"Bearer {made['token']}"})
     clients = {record.shoal["client"] for record in caplog.records if record.name == "shoal.access"}  # type: ignore[attr-defined]
-    assert clients == {f"token {world.env.TOKEN_SHA256[:8]}"}
+    assert clients == {"owner", "a script"}
     ours = "\n".join(json.dumps(vars(record), default=str) for record in caplog.records if "shoal" in record.name)
     assert "secret" not in ours
-    assert TOKEN not in ours
+    assert OWNER_KEY not in ours
+    assert made["token"] not in ours
 
 
 # How much

@@ -8,13 +8,13 @@ import pytest
 from tests.worker.tools import NODE_MODULES, ROOT, made
 
 from shoal.schema.limits import TRASH_DAYS_DEFAULT
-from shoal.worker.configuration import Variables
+from shoal.worker.configuration import Variables, parse
 
 CONFIG: dict[str, Any] = tomllib.loads((ROOT / "wrangler.toml").read_text(encoding="utf-8"))
 PAGE = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
 BINDINGS = {"DB", "VECTORIZE", "AI", "QUEUE", "BLOBS", "LIMIT"}
 """What the code of worker/ asks of its `env`, besides variables and secrets."""
-SECRETS = {"TOKEN_SHA256"}
+SECRETS = {"OWNER_KEY_SHA256"}
 VARIABLES = {*Variables._fields, "PRELOAD"} - SECRETS
 METADATA_INDEXES = {"space": "string", "kind": "string", "type": "string", "occurred_at": "number", "state": "number"}
 """What Vectorize must index before the first vector: the fields that searches filter by."""
@@ -41,6 +41,10 @@ def test_variables_are_texts_as_everywhere_else() -> None:
     assert all(isinstance(value, str) for value in CONFIG["vars"].values())
     assert CONFIG["vars"]["TRASH_DAYS"] == str(TRASH_DAYS_DEFAULT)
     assert CONFIG["vars"]["PRELOAD"] in {"core", "rest", "all"}
+
+
+def test_what_the_file_says_is_what_is_meant_where_it_says_nothing() -> None:
+    assert parse(Variables(**{name: CONFIG["vars"][name] for name in VARIABLES - {"PRELOAD"}})) == parse(Variables())
 
 
 def test_no_account_and_no_secret_stands_in_the_file() -> None:

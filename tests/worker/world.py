@@ -29,7 +29,7 @@ NOW = 1_790_000_000_000
 """2026-09-21T14:13:20Z."""
 MINUTE = 60_000
 ALL = Caller()
-TOKEN = "a-token"
+OWNER_KEY = "MFRGGZDFMZTWQ2LKNNWG23TPOBYXE43U"
 OFTEN = "*/5 * * * *"
 METADATA_INDEXES = {"space": "string", "kind": "string", "type": "string", "occurred_at": "number", "state": "number"}
 
@@ -67,7 +67,7 @@ class World:
             AI=AiBinding(self.ai),
             QUEUE=self.queue,
             LIMIT=self.limit,
-            TOKEN_SHA256=hashlib.sha256(TOKEN.encode()).hexdigest(),
+            OWNER_KEY_SHA256=hashlib.sha256(OWNER_KEY.encode()).hexdigest(),
             **variables,
         )
         self.after: list[Coroutine[Any, Any, None]] = []

@@ -4,7 +4,6 @@ The Worker is the real one, on real local D1, Queues and R2; Vectorize and Worke
 Cloudflare, are stood in for by the local model. Nothing fires cron triggers locally, so this does.
 """
 
-import hashlib
 import os
 import secrets
 import signal
@@ -27,20 +26,34 @@ from tests.edge.rig.rig import HOST, Rig
 from tests.edge.rig.tools import RigError
 from worker.stage import StagingError, stage
 
+from shoal.api.oauth import owner_key
+
 ROOT: Final = Path(__file__).parents[3]
-TOKEN_BYTES: Final = 24
+KEY_FILE: Final = "owner-key"
+OLD_FILE: Final = "token"
+"""What let everyone in before there were owners."""
 PRIVATE: Final = 0o700
 """For the folder of the data: memories are nobody else's business on this machine."""
 MINUTE_S: Final = 60
 
 
-def token_of(folder: Path) -> str:
-    """Return the bearer token of this data, made at the first start and readable by its owner only."""
-    path = folder / "token"
+def owner_key_of(folder: Path) -> str:
+    """Return the owner's key of this data, made at the first start and readable by its owner only."""
+    path = folder / KEY_FILE
     if not path.exists():
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(secrets.token_urlsafe(TOKEN_BYTES))
+            file.write(owner_key.make(secrets.token_bytes))
+        if (folder / OLD_FILE).exists():
+            click.echo(f"{folder / OLD_FILE} is of an older version and no longer lets anyone in.", err=True)
     return path.read_text(encoding="utf-8").strip()
+
+
+def digest_of(key: str, folder: Path) -> str:
+    """Return the SHA-256 that the Worker is given. Raises RigError where the file holds no key."""
+    digest = owner_key.digest(key)
+    if digest is None:
+        raise RigError(f"{folder / KEY_FILE} holds no owner's key. Remove it, and the next start makes another.")
+    return digest
 
 
 def check_port(port: int) -> None:
@@ -62,17 +75,25 @@ The edge runs at {url} as it would at Cloudflare, with its database, queue and c
 Vectorize and Workers AI are stood in for, with vectors of the local model.
 Its memory lies in {persist} and is there again at the next start. Ctrl-C stops everything.
 
-  TOKEN=$(cat {persist / "token"})
+Paste this into an MCP client, as the address of a remote server:
 
-  curl -s {url}/api/v1/memories -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
+  {url}/mcp
+
+A page opens there; the key that it asks for lies in {persist / KEY_FILE}. Then choose what the client may
+do. In Claude Code, for one:
+
+  claude mcp add --transport http shoal-edge {url}/mcp
+
+You, the owner, may use the key as a bearer token too:
+
+  KEY=$(cat {persist / KEY_FILE})
+
+  curl -s {url}/api/v1/memories -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' \\
     -d '{{"content": "The tide tables are in the blue folder."}}'
 
-  curl -s "{url}/api/v1/search?query=when+is+high+water" -H "Authorization: Bearer $TOKEN"
+  curl -s "{url}/api/v1/search?query=when+is+high+water" -H "Authorization: Bearer $KEY"
 
-REST is described at {url}/docs. MCP clients connect to {url}/mcp with the same header:
-
-  claude mcp add --transport http shoal-edge {url}/mcp --header "Authorization: Bearer $TOKEN"
-
+Apps that you have let in: {url}/account. REST is described at {url}/docs.
 More, and what it would cost at Cloudflare: docs/edge.md
 """
 
@@ -160,7 +181,7 @@ def main(port: int, persist: Path, standin: str | None, hashed: bool) -> None:
 
 def serve(port: int, persist: Path, standin: str) -> None:
     """Run the Worker until it ends or Ctrl-C comes; nothing of it is left then."""
-    variables = {"TOKEN_SHA256": hashlib.sha256(token_of(persist).encode()).hexdigest()}
+    variables = {"OWNER_KEY_SHA256": digest_of(owner_key_of(persist), persist)}
     with Rig(ROOT, persist, port=port, variables=variables, standin=standin, on_log=show) as rig, firing_crons(rig):
         click.echo(next_steps(rig.url, persist))
         code = rig.wait()

@@ -19,35 +19,39 @@ from tests.edge.rig.rig import Rig, RigError
 
 def test_a_person_starts_the_edge_uses_it_as_told_and_stops_it_with_ctrl_c(tmp_path: Path):
     persist = tmp_path / "state"
+    persist.mkdir()
+    (persist / "token").write_text("of an older version")
     command = [sys.executable, "-m", "tests.edge.rig", "--port", "0", "--persist", str(persist), "--hashed"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             told = ""
-            while "MCP clients connect" not in told:
+            while "Apps that you have let in" not in told:
                 line = process.stdout.readline()
                 assert line, process.stderr and process.stderr.read()
                 told += line
-            url, token = following(told)
-            headers = {"Authorization": f"Bearer {token}"}
+            url, key = following(told)
+            headers = {"Authorization": f"Bearer {key}"}
             content = {"content": "The tide tables are in the blue folder."}
             assert httpx.post(f"{url}/api/v1/memories", json=content, headers=headers).status_code == 201
             found = httpx.get(f"{url}/api/v1/search", params={"query": "tide"}, headers=headers).json()
             assert len(found["results"]) == 1
-            assert (persist / "token").stat().st_mode & 0o077 == 0
+            assert (persist / "owner-key").stat().st_mode & 0o077 == 0
             assert persist.stat().st_mode & 0o077 == 0
         finally:
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=30)
     assert process.returncode == 0, errors
     assert errors.rstrip().endswith("Stopped.")
+    assert "token is of an older version and no longer lets anyone in." in errors
+    assert (persist / "token").read_text() == "of an older version"
     assert not running_with(persist)
 
 
 def following(told: str) -> tuple[str, str]:
-    """Read the address and the token as the person does who follows what is printed."""
+    """Read the address and the key as the person does who follows what is printed."""
     address = re.search(r"The edge runs at (\S+)", told)
-    path = re.search(r"TOKEN=\$\(cat (\S+)\)", told)
+    path = re.search(r"KEY=\$\(cat (\S+)\)", told)
     assert address
     assert path
     return address[1], Path(path[1]).read_text()
@@ -86,6 +90,11 @@ def test_a_port_that_is_taken_is_told_with_what_to_do(tmp_path: Path):
 def test_a_memory_that_another_edge_has_open_is_told(tmp_path: Path):
     with Standin(persist=tmp_path / "vectors.db"):
         assert "is open in another process" in refusal("--port", "0", "--persist", str(tmp_path))
+
+
+def test_what_is_no_key_is_told_with_what_to_do(tmp_path: Path):
+    (tmp_path / "owner-key").write_text("not a key")
+    assert "owner-key holds no owner's key. Remove it" in refusal("--port", "0", "--persist", str(tmp_path))
 
 
 class Crons(Rig):

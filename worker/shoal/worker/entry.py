@@ -9,21 +9,25 @@ numbers, tell the time or reach out before the first event.
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
 import os
-from functools import lru_cache
-from typing import Any, Final
+from functools import lru_cache, partial
+from typing import Any, Final, cast
 
 # Before pydantic is imported, which else looks through all packages for plugins: 40 ms of the start.
 os.environ["PYDANTIC_DISABLE_PLUGINS"] = "true"
 
+import js
 import workers
+from pyodide.ffi import to_js
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from workers import asgi
 
-from shoal.schema.errors import NotConfigured
+from shoal.schema.errors import NotConfigured, ShoalError
 from shoal.worker import configuration
 from shoal.worker.consuming import consume
 from shoal.worker.edge import Edge, open_edge
 from shoal.worker.logs import set_up_logs
+from shoal.worker.runtime import Runtime
 from shoal.worker.serving import Bounded, Faces, Front
 from shoal.worker.upkeep import upkeep
 from shoal.worker.version import VERSION
@@ -33,9 +37,10 @@ set_up_logs()
 
 @lru_cache(maxsize=1)
 def _rest_face() -> ASGIApp:
+    from shoal.api.oauth.admin import router
     from shoal.api.rest import rest_face
 
-    return rest_face(version=VERSION)
+    return rest_face(version=VERSION, more=(router,))
 
 
 @lru_cache(maxsize=1)
@@ -43,6 +48,13 @@ def _mcp_face() -> ASGIApp:
     from shoal.api.mcp import mcp_face
 
     return mcp_face(version=VERSION)
+
+
+@lru_cache(maxsize=1)
+def _oauth_face() -> ASGIApp:
+    from shoal.api.oauth.face import oauth_face
+
+    return oauth_face()
 
 
 async def _rest(scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,7 +65,18 @@ async def _mcp(scope: Scope, receive: Receive, send: Send) -> None:
     await _mcp_face()(scope, receive, send)
 
 
-_FACES: Final = Faces(_rest, _mcp)
+async def _oauth(scope: Scope, receive: Receive, send: Send) -> None:
+    await _oauth_face()(scope, receive, send)
+
+
+def _oauth_present(error: ShoalError, request_id: str, scope: Scope) -> Response:
+    from shoal.api.oauth.face import present
+
+    return present(error, request_id, scope)
+
+
+_FACES: Final = Faces(_rest, _mcp, _oauth, _oauth_present)
+_RUNTIME: Final = Runtime(cast("Any", js), partial(to_js, dict_converter=js.Object.fromEntries))
 _PRELOADED: Final = {"core": (), "rest": (_rest_face,), "all": (_rest_face, _mcp_face)}
 
 
@@ -73,7 +96,7 @@ class Default(workers.WorkerEntrypoint):
 
     async def fetch(self, request: workers.Request) -> Any:
         """Answer one HTTP request."""
-        front = Front(_FACES, self.env, self.ctx.waitUntil)
+        front = Front(_FACES, self.env, self.ctx.waitUntil, _RUNTIME)
         return await asgi.fetch(front, Bounded(request), self.env, self.ctx)
 
     async def queue(self, batch: Any, env: object = None, ctx: object = None) -> None:

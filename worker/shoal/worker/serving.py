@@ -3,31 +3,40 @@
 The faces are plain code without state, made once; the shell around them is made for each request, on its bindings.
 """
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+import secrets
+from collections.abc import AsyncIterator, Callable, Container, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv6Network, ip_address
 from typing import Any, Final, Protocol
 
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as HttpScope
 
-from shoal.api.gate import BearerGate, HostRule
-from shoal.api.shell import REQUEST_ID, Shell, new_request_id
+from shoal.api.gate import HostRule
+from shoal.api.oauth.authority import AUTHORITY_KEY, Authority, authority_of
+from shoal.api.oauth.gate import TokenGate
+from shoal.api.oauth.paths import BODY_TYPES, OAUTH_PATHS, WELL_KNOWN_PATHS
+from shoal.api.shell import REQUEST_ID, Present, Shell, new_request_id
 from shoal.core.caller import Caller
 from shoal.core.service import Memory
-from shoal.schema.errors import NotConfigured, RateLimited
+from shoal.schema.errors import RateLimited, ShoalError
 from shoal.schema.limits import BODY_MAX_BYTES
 from shoal.worker import configuration
+from shoal.worker.background import Background
 from shoal.worker.bindings import RateLimitBinding
-from shoal.worker.edge import open_edge
+from shoal.worker.configuration import Configuration
+from shoal.worker.edge import Edge, now_ms, open_edge
+from shoal.worker.fetching import RuntimeFetcher
+from shoal.worker.issuer import issuer
+from shoal.worker.runtime import Runtime
+from shoal.worker.webcrypto import WebCryptography
 
 HEALTH: Final = "/healthz"
 PUBLIC: Final = frozenset({HEALTH, "/openapi.json", "/docs"})
 MCP: Final = "/mcp"
 RETRY_AFTER_S: Final = 60
 """The period of the rate limit in wrangler.toml."""
-_NAME_CHARS: Final = 8
-"""Of a token's hash, by which logs and rate limits know it."""
 _ADDRESS: Final = b"cf-connecting-ip"
 _OWN_BITS: Final = 64
 """Of an IPv6 address, those that say whose it is; the others its owner chooses."""
@@ -42,19 +51,28 @@ class Faces:
 
     rest: ASGIApp
     mcp: ASGIApp
+    oauth: ASGIApp
+    oauth_present: Present
+    """Shows what is refused on OAuth's paths before its app is reached."""
 
-    def named(self, path: str) -> tuple[ASGIApp, frozenset[str]]:
-        """Return the face that serves a path, and which paths it serves to anyone."""
-        return (self.mcp, frozenset()) if path.rstrip("/") == MCP else (self.rest, PUBLIC)
+    def named(self, path: str) -> tuple[Callable[..., Shell], Container[str]]:
+        """Return what puts a shell around the face that serves a path, and which paths that serves to anyone."""
+        if path in OAUTH_PATHS:
+            options = {"accepts": BODY_TYPES, "present": self.oauth_present, "open_reads": WELL_KNOWN_PATHS}
+            return partial(Shell, self.oauth, **options), OAUTH_PATHS
+        if path.rstrip("/") == MCP:
+            return partial(Shell, self.mcp), frozenset[str]()
+        return partial(Shell, self.rest), PUBLIC
 
 
 class Front:
     """The ASGI app of one request."""
 
-    def __init__(self, faces: Faces, env: object, wait_until: WaitUntil) -> None:
+    def __init__(self, faces: Faces, env: object, wait_until: WaitUntil, runtime: Runtime) -> None:
         self._faces = faces
         self._env = env
         self._wait_until = wait_until
+        self._runtime = runtime
 
     async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
         """Serve the request. Other kinds of connection are none that we know."""
@@ -62,33 +80,44 @@ class Front:
             await self._shell(scope)(scope, receive, send)
 
     def _shell(self, scope: HttpScope) -> Shell:
-        app, public = self._faces.named(scope["path"])
-
-        def new_id() -> str:
-            return request_id(scope)
-
+        shell, public = self._faces.named(scope["path"])
+        shell = partial(shell, new_id=partial(request_id, scope))
         try:
             told = configuration.read(self._env)
-        except NotConfigured as error:
+            edge = open_edge(self._env, self._wait_until, told)
+            scope[AUTHORITY_KEY] = self._authority(scope, told, edge)
+        except ShoalError as error:
             closed = _Closed(error)
-            return Shell(app, closed.memory, closed, HostRule.anywhere(), frozenset({HEALTH}), new_id)
+            return shell(closed.memory, closed, HostRule.anywhere())
 
         async def memory(_scope: HttpScope) -> Memory:
-            return open_edge(self._env, self._wait_until, told).memory
+            return edge.memory
 
-        hosts, limiter = HostRule.anywhere(told.origins), _Limiter(self._env)
-        if told.token_sha256 is None:
-            closed = _Closed(configuration.no_token())
-            return Shell(app, memory, closed, hosts, frozenset({HEALTH}) & public, new_id, limiter=limiter)
-        owner = Caller(time_zone=told.time_zone, client=f"token {told.token_sha256[:_NAME_CHARS]}")
-        gate = BearerGate({told.token_sha256: owner})
-        return Shell(app, memory, gate, hosts, public, new_id, limiter=limiter)
+        shell = partial(shell, memory, hosts=HostRule.anywhere(told.origins), limiter=_Limiter(self._env))
+        if not told.has_owner:
+            return shell(_Closed(configuration.no_owner()), public=frozenset({HEALTH}))
+        later = partial(Background(self._wait_until).start, "note use")
+        return shell(TokenGate(authority_of, later), public=public)
+
+    def _authority(self, scope: HttpScope, told: Configuration, edge: Edge) -> Authority:
+        """Return the authorization server of the request, on the database and the budget that its memory has."""
+        js, to_js = self._runtime.js, self._runtime.to_js
+        return Authority(
+            database=edge.context.database,
+            settings=told.oauth,
+            issuer=issuer(scope, told.public_url),
+            clock=now_ms,
+            random=secrets.token_bytes,
+            cryptography=WebCryptography(js.crypto.subtle, to_js),
+            fetcher=RuntimeFetcher(js, to_js, edge.budget),
+            network=network(header(scope, _ADDRESS)),
+        )
 
 
 class _Closed:
     """The gate of a Worker that lacks something: nobody gets in, and all are told what is missing."""
 
-    def __init__(self, error: NotConfigured) -> None:
+    def __init__(self, error: ShoalError) -> None:
         self._error = error
 
     async def admit(self, scope: HttpScope) -> Caller:
@@ -97,19 +126,22 @@ class _Closed:
     async def memory(self, scope: HttpScope) -> Memory:
         raise self._error
 
-    def challenge(self, scope: HttpScope) -> str:
+    def challenge(self, scope: HttpScope, error: ShoalError) -> str:
         return "Bearer"
 
 
 class _Limiter:
-    """Counts requests by token, or by address where no token was good."""
+    """Counts requests by what let their caller in, or by address where nothing did."""
 
     def __init__(self, env: object) -> None:
         self._env = env
 
     async def count(self, scope: HttpScope, caller: Caller | None) -> None:
         limit: RateLimitBinding = configuration.binding(self._env, "LIMIT")
-        key = f"address {network(header(scope, _ADDRESS))}" if caller is None else caller.client
+        if caller is None:
+            key = f"address {network(header(scope, _ADDRESS))}"
+        else:
+            key = "owner" if caller.owner else f"grant {caller.token}"
         if not (await limit.limit({"key": key}))["success"]:
             raise RateLimited(
                 "Too many requests in a short time.", f"Wait {RETRY_AFTER_S} s.", retry_after_s=RETRY_AFTER_S
