@@ -550,7 +550,7 @@ async def test_who_writes_while_another_search_embeds_is_found_by_meaning_too(ri
 async def test_a_fault_while_a_backlog_is_embedded_is_not_hidden(rig: Rig, monkeypatch: pytest.MonkeyPatch):
     await rig.store("a fact")
 
-    async def faulty(_limit: int) -> None:
+    async def faulty(_limit: int, _ids: object) -> None:
         raise KeyError("a fault of the program")
 
     monkeypatch.setattr(rig.memory.indexer, "settle", faulty)

@@ -197,14 +197,27 @@ async def test_after_a_change_of_version_only_the_callers_own_memories_make_a_no
         assert [note.code for note in everything.notes] == ["pending", "partial"]
 
 
-async def test_a_store_that_waits_tells_a_writer_nothing_of_what_is_pending():
+async def test_a_writer_who_may_not_read_does_not_wait_and_hears_nothing_of_what_is_pending():
     model = Embeddings()
     rig = await opened(embedder=model, policy=EDGE)
     for number in range(3):
-        await rig.store(f"theirs {number}", space="none")
-    model.broken = True
-    answer = await rig.memory.store(StoreRequest(content="mine", wait=True), holding(Scope.WRITE))
-    assert [(note.code, note.n) for note in answer.notes] == [("lexical_only", None)]
+        await rig.store(f"theirs {number}", space="written")
+    for text in ("theirs 1", "new"):
+        answer = await rig.memory.store(StoreRequest(content=text, wait=True, space="written"), MIXED)
+        assert [(note.code, note.n) for note in answer.notes] == [("pending", None)]
+        assert "who may read the space" in answer.notes[0].message
+    assert model.texts == []
+
+
+async def test_a_store_that_waits_makes_the_vectors_of_its_own_memories_and_of_no_others():
+    model = Embeddings()
+    rig = await opened(embedder=model, policy=EDGE)
+    mine = await rig.store("mine", space="read")
+    await rig.store("theirs", space="none")
+    await rig.store("also mine", space="read")
+    answer = await rig.store("mine", space="read", wait=True)
+    assert (answer.id, answer.status, model.texts) == (mine.id, "merged", ["mine"])
+    assert [(note.code, note.n) for note in answer.notes] == [("pending", 2)]
 
 
 async def test_one_id_in_two_spaces_is_two_memories(rig: Rig):

@@ -180,10 +180,10 @@ class Indexer:
         """Return the ids of memories that wait for vectors and were last written before then, WAITING_MAX at most."""
         return [cast("str", row["id"]) for row in await self._context.database.query(_WAITING, (before_ms,))]
 
-    async def settle(self, limit: int) -> None:
-        """As `wanted`, and wait for the steps that are under way: they may have what the caller waits for."""
+    async def settle(self, limit: int, ids: Sequence[str] | None = None) -> None:
+        """As `wanted`, or as `named`, and wait for the steps under way: they may have what the caller waits for."""
         running = set(self._running)
-        await self.wanted(limit)
+        await (self.wanted(limit) if ids is None else self.named(ids, limit))
         if running:
             await asyncio.wait(running)
 

@@ -42,6 +42,11 @@ from shoal.schema.ontology import Ontology
 
 STORE_WAIT_S: Final = 60.0
 """How long a store with `wait` waits for vectors: 500 short texts take 6 s. What takes longer goes on by itself."""
+_WITH_NEXT_TURN: Final = 2
+"""Vectors that one stored memory can want: a turn's, and that of the turn after it."""
+_NOT_AWAITED: Final = Note(
+    code=NoteCode.PENDING, message="Not waited for: when vectors are made is told only to who may read the space."
+)
 
 
 async def open_memory(
@@ -98,12 +103,18 @@ class Memory:
     async def store(
         self, request: StoreRequest, caller: Caller, key: Key | None = None
     ) -> StoreAnswer | StoreBatchAnswer:
-        """Store one memory or several; durable when this returns. `key` tells equal texts apart (ids.py)."""
+        """Store one memory or several; durable when this returns. `key` tells equal texts apart (ids.py).
+
+        Who may not read the space can't wait for vectors: that would tell which texts were there already.
+        """
         answer = await storing.store(self._context, request, caller, key)
-        self._announce([answer.id] if isinstance(answer, StoreAnswer) else [one.id for one in answer.results])
+        ids = [answer.id] if isinstance(answer, StoreAnswer) else [one.id for one in answer.results]
+        self._announce(ids)
         if not request.wait:
             return answer.model_copy(update={"notes": self._noted(answer.notes)})
-        notes = [*answer.notes, *await self._embed(len(request.items or [request]))]
+        if not caller.reaches(caller.space(request.space, Scope.WRITE), Scope.READ):
+            return answer.model_copy(update={"notes": self._noted([*answer.notes, _NOT_AWAITED])})
+        notes = [*answer.notes, *await self._embed(ids)]
         left = await backlog(self._context, caller.reach(Scope.READ))
         return answer.model_copy(update={"notes": _with(notes, degraded(self.model_status(), left))})
 
@@ -222,9 +233,9 @@ class Memory:
         """Return an answer's notes, with the one that there is no model; what is pending only searches say."""
         return _with(notes, degraded(self.model_status(), NOTHING_LEFT))
 
-    async def _embed(self, limit: int) -> list[Note]:
+    async def _embed(self, ids: Sequence[str]) -> list[Note]:
         """Embed the memories just stored before the answer; what takes longer goes on in the background."""
-        step = self._step(limit)
+        step = self._step(_WITH_NEXT_TURN * len(ids), ids)
         try:
             await asyncio.wait_for(asyncio.shield(step), STORE_WAIT_S)
         except TimeoutError:
@@ -247,8 +258,8 @@ class Memory:
             self._catching_up = self._step(self._context.policy.embed_before_find)
         await _until(self._catching_up, deadline)
 
-    def _step(self, limit: int) -> "asyncio.Future[None]":
-        step = asyncio.ensure_future(self.indexer.settle(limit))
+    def _step(self, limit: int, ids: Sequence[str] | None = None) -> "asyncio.Future[None]":
+        step = asyncio.ensure_future(self.indexer.settle(limit, ids))
         step.add_done_callback(_retrieve)
         return step
 
