@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.edge.doubles.ai import AiEngine
+from tests.edge.doubles.internet import Internet
 from tests.edge.doubles.standin import MODELS, Standin
 from tests.edge.edge import ORIGIN, Edge, secrets, worker
 from tests.edge.rig.rig import Rig
@@ -23,9 +24,23 @@ def standin() -> Iterator[Standin]:
 
 
 @pytest.fixture(scope="session")
-def running(tmp_path_factory: pytest.TempPathFactory, standin: Standin) -> Iterator[Rig]:
+def web() -> Iterator[Internet]:
+    """What the Worker reaches by fetch; tests use `internet`."""
+    with Internet() as internet:
+        yield internet
+
+
+@pytest.fixture
+def internet(web: Internet) -> Internet:
+    """The internet, empty."""
+    web.clear()
+    return web
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory, standin: Standin, web: Internet) -> Iterator[Rig]:
     """The Worker as it is now in the checkout; tests use `edge` or `rig`."""
-    with worker(tmp_path_factory.mktemp("edge"), standin, ALLOWED_ORIGINS=ORIGIN, **secrets()) as rig:
+    with worker(tmp_path_factory.mktemp("edge"), standin, web.url, ALLOWED_ORIGINS=ORIGIN, **secrets()) as rig:
         yield rig
 
 

@@ -42,10 +42,13 @@ ESPRESSO: Final = "where can I get an espresso"
 Rows = list[tuple[Any, ...]]
 
 
-def worker(persist: Path, standin: Standin, **variables: str) -> Rig:
-    """Return the Worker as it is now in the checkout, not started. Messages of its queues wait for nothing."""
+def worker(persist: Path, standin: Standin, internet: str | None = None, **variables: str) -> Rig:
+    """Return the Worker as it is now in the checkout, not started. Messages of its queues wait for nothing.
+
+    `internet` is the address of what stands in for it; without one there is none.
+    """
     stage()
-    return Rig(ROOT, persist, variables=variables, standin=standin.url, queue_wait_s=0)
+    return Rig(ROOT, persist, variables=variables, standin=standin.url, internet=internet, queue_wait_s=0)
 
 
 def secrets(owner_key: str = OWNER_KEY) -> dict[str, str]:

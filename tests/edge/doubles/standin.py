@@ -218,9 +218,9 @@ class Standin:
 
     def start(self) -> None:
         """Listen; returns when it answers."""
-        listening = _listen(self._port)
+        listening = listen(self._port)
         ready = threading.Event()
-        self.url = _url(listening)
+        self.url = url_of(listening)
         self.server = self._make()
         self._uvicorn = _Uvicorn(self.server, ready.set)
         self._thread = threading.Thread(target=self._uvicorn.run, args=([listening],), name="standin", daemon=True)
@@ -260,7 +260,7 @@ def make_server(
     return Server(vectorize, ai)
 
 
-def _listen(port: int) -> socket.socket:
+def listen(port: int) -> socket.socket:
     # The protocol is named because asyncio turns Nagle's delay off only then: 40 ms a call.
     listening = socket.socket(proto=socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -268,7 +268,7 @@ def _listen(port: int) -> socket.socket:
     return listening
 
 
-def _url(listening: socket.socket) -> str:
+def url_of(listening: socket.socket) -> str:
     return f"http://{HOST}:{listening.getsockname()[1]}"
 
 
@@ -310,12 +310,12 @@ def main(
     ai = AiEngine.hashed() if hashed else AiEngine.local(models)
     try:
         server = make_server(ai, dimensions, persist, lag_s, metadata_indexes)
-        listening = _listen(port)
+        listening = listen(port)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"Port {port} is taken: choose another, or 0 for a free one.") from error
-    told = json.dumps({"port": listening.getsockname()[1], "url": _url(listening)})
+    told = json.dumps({"port": listening.getsockname()[1], "url": url_of(listening)})
     _Uvicorn(server, lambda: click.echo(told)).run([listening])
 
 

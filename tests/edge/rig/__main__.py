@@ -22,7 +22,7 @@ from tests.edge.doubles.ai import AiEngine
 from tests.edge.doubles.standin import MODELS, Standin
 from tests.edge.doubles.vectorize_store import StoreUnusable
 from tests.edge.rig.process import LogLine
-from tests.edge.rig.rig import HOST, Rig
+from tests.edge.rig.rig import HOST, REAL_INTERNET, Rig
 from tests.edge.rig.tools import RigError
 from worker.stage import StagingError, stage
 
@@ -182,7 +182,10 @@ def main(port: int, persist: Path, standin: str | None, hashed: bool) -> None:
 def serve(port: int, persist: Path, standin: str) -> None:
     """Run the Worker until it ends or Ctrl-C comes; nothing of it is left then."""
     variables = {"OWNER_KEY_SHA256": digest_of(owner_key_of(persist), persist)}
-    with Rig(ROOT, persist, port=port, variables=variables, standin=standin, on_log=show) as rig, firing_crons(rig):
+    with (
+        Rig(ROOT, persist, port=port, variables=variables, standin=standin, internet=REAL_INTERNET, on_log=show) as rig,
+        firing_crons(rig),
+    ):
         click.echo(next_steps(rig.url, persist))
         code = rig.wait()
         raise RigError(f"Node ended by itself, with exit code {code}")

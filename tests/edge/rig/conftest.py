@@ -6,7 +6,7 @@ from http.server import ThreadingHTTPServer
 
 import pytest
 from tests.edge.rig.harness import Do, Echo, doing, sample
-from tests.edge.rig.rig import Rig
+from tests.edge.rig.rig import REAL_INTERNET, Rig
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def echo() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory, echo: str) -> Iterator[Rig]:
     """The sample Worker; tests use `rig`."""
-    with sample(tmp_path_factory.mktemp("sample"), standin=echo) as rig:
+    with sample(tmp_path_factory.mktemp("sample"), standin=echo, internet=REAL_INTERNET) as rig:
         yield rig
 
 

@@ -25,6 +25,7 @@ IDLE_S: Final = 20.0
 """How long running invocations and waiting messages get to finish."""
 LEFT_OVER_S: Final = 5.0
 """How long the end of a test waits for what its handlers have left running."""
+REAL_INTERNET: Final = "real"
 LOG_WARN: Final = 2
 """Miniflare's log level: warnings and errors."""
 
@@ -46,6 +47,7 @@ class Rig:
         port: int = 0,
         variables: Mapping[str, str] | None = None,
         standin: str | None = None,
+        internet: str | None = None,
         queue_wait_s: float | None = None,
         on_log: Callable[[LogLine], None] | None = None,
     ) -> None:
@@ -59,6 +61,8 @@ class Rig:
             port: Where the Worker listens on 127.0.0.1; 0 = any free port, kept by `restart`.
             variables: Variables and secrets beside those of wrangler.toml.
             standin: The address of the stand-in for Vectorize and Workers AI.
+            internet: Where the Worker's fetches go: the address of a stand-in (tests/edge/doubles/internet.py), or
+                REAL_INTERNET. Without one every fetch fails, as that of a host which isn't there.
             queue_wait_s: The longest that a queued message waits: for others to fill a batch, before a retry, or as the
                 Worker asks. By default as wrangler.toml and the Worker say; tests wait for nothing with 0.
             on_log: Gets each line that is logged, in a thread of its own.
@@ -71,6 +75,7 @@ class Rig:
         self.sources = sources or (project / self.main).parent
         self.python_modules = python_modules or project / "python_modules"
         self.standin = standin
+        self.internet = internet
         self._port = port
         self._variables = dict(variables or {})
         self._queue_wait_s = queue_wait_s
@@ -104,6 +109,7 @@ class Rig:
                 "persist": str(self.persist),
                 "vars": self._variables,
                 "standin": self.standin,
+                "internet": self.internet,
                 "queueWaitS": self._queue_wait_s,
                 "logLevel": LOG_WARN,
             }

@@ -15,7 +15,7 @@ const config = rawEnv.__rig;
 const env = wrapEnv(rawEnv, config);
 followQueues(config.consumers, config.queueWaitS);
 installClock();
-installOutbound();
+installOutbound(config.internet);
 
 const python = await startPython(
   {

@@ -11,7 +11,7 @@ const HOST_FLAG = "nodejs_als";
 
 /**
  * @param {object} wrangler The wrangler package.
- * @param {object} given {wranglerToml, bundle, main, host, port, persist, vars, standin, queueWaitS, pyodide}
+ * @param {object} given {wranglerToml, bundle, main, host, port, persist, vars, standin, internet, queueWaitS, pyodide}
  * @returns {object} Options of Miniflare's previous major version, which wrangler speaks.
  */
 export function miniflareOptions(wrangler, given) {
@@ -24,6 +24,7 @@ export function miniflareOptions(wrangler, given) {
   const rig = {
     main: given.main,
     standin: given.standin,
+    internet: given.internet,
     ai: config.ai ? [config.ai.binding] : [],
     vectorize: config.vectorize.map(({ binding }) => binding),
     queues: Object.fromEntries(Object.entries(queueProducers).map(([name, { queueName }]) => [name, queueName])),
