@@ -6,8 +6,9 @@ here belongs to a host that isn't there.
 
 import asyncio
 import json
+import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
@@ -76,9 +77,11 @@ class Internet:
         self.url = url_of(listening)
         # A connection that waits for its document must not keep the tests.
         config = uvicorn.Config(self._answer, interface="asgi3", log_level="critical", timeout_graceful_shutdown=0)
-        self._server = uvicorn.Server(config)
+        ready = threading.Event()
+        self._server = _Server(config, ready.set)
         self._thread = threading.Thread(target=self._server.run, args=([listening],), name="internet", daemon=True)
         self._thread.start()
+        assert ready.wait(START_S), "the internet doesn't start"
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -99,6 +102,18 @@ class Internet:
             return
         await asyncio.sleep(document.delay_s)
         await StreamingResponse(_pieces(document), document.status, document.headers)(scope, receive, send)
+
+
+class _Server(uvicorn.Server):
+    """Tells when it answers."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
 
 
 async def _pieces(document: Document) -> AsyncIterator[bytes]:
