@@ -65,7 +65,8 @@ ODD_VALUES: Final[tuple[Any, ...]] = (
     {str(n): n for n in range(300)},
 )
 ODD_TEXTS: Final = tuple(value for value in ODD_VALUES if isinstance(value, str))
-METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "get", "BREW", "PROPFIND")
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE", "PROPFIND")
+"""None that a server's parser of HTTP refuses by itself, before any code of ours."""
 CONTENT_TYPES: Final = (
     "application/json",
     "application/json; charset=utf-16",

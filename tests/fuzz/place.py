@@ -10,7 +10,7 @@ import apsw
 import httpx
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as HttpScope
-from tests.edge.edge import OWNER_KEY, PLAIN, File
+from tests.edge.edge import ORIGIN, OWNER_KEY, PLAIN, File
 from tests.edge.rig.rig import Rig
 from tests.mcp_conformance.app import served
 
@@ -41,6 +41,8 @@ class Place:
     """Reads, writes and administers OPEN, and nothing else."""
     owner: str
     """The token of whoever may do everything; only for planting."""
+    origin: str
+    """Of web pages that it lets in."""
     hidden: list[str] = field(default_factory=list[str])
     """Ids of memories in HIDDEN."""
     shown: list[str] = field(default_factory=list[str])
@@ -88,12 +90,12 @@ def _stored(http: httpx.Client, memory: dict[str, Any]) -> str:
 def laptop() -> Iterator[Place]:
     """Serve both faces from this process, on the fakes."""
     with served(_faces()) as url:
-        place = Place(url, LIMITED, OWNER)
+        place = Place(url, LIMITED, OWNER, ORIGIN)
         place.plant()
         yield place
 
 
-def edge(rig: Rig, counted: File) -> Place:
+def edge(rig: Rig, counted: File, origin: str) -> Place:
     """Return the Worker as a place. What an earlier test has planted stays."""
     spaces = {OPEN: ["read", "write", "admin"]}
     headers = {"authorization": f"Bearer {OWNER_KEY}"}
@@ -104,7 +106,7 @@ def edge(rig: Rig, counted: File) -> Place:
     def forget_counts() -> None:
         counted.rows("delete from _mf_ratelimit_buckets")
 
-    return Place(rig.url, answer.json()["token"], OWNER_KEY, forget_counts=forget_counts, authorizes=True)
+    return Place(rig.url, answer.json()["token"], OWNER_KEY, origin, forget_counts=forget_counts, authorizes=False)
 
 
 def _faces() -> ASGIApp:
@@ -125,7 +127,7 @@ def _faces() -> ASGIApp:
     scopes = frozenset({Scope.READ, Scope.WRITE, Scope.ADMIN})
     limited = Caller(scopes=scopes, spaces=(OPEN,), client="fuzzer")
     gate = BearerGate({token_hash(OWNER): Caller(client="owner"), token_hash(LIMITED): limited})
-    hosts = HostRule.loopback(frozenset({"https://app.example.com"}))
+    hosts = HostRule.loopback(frozenset({ORIGIN}))
     rest = rest_app(memory, gate, hosts, version="1")
     mcp = mcp_app(memory, gate, hosts, version="1")
 
