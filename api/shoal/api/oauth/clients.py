@@ -1,0 +1,123 @@
+"""The apps that may ask to be let in: those that registered themselves, those that the owner has registered, and those
+whose id is the URL of a document (documents.py)."""
+
+import json
+from collections.abc import Sequence
+from typing import Final, cast
+
+from shoal.api.oauth import documents, secrets
+from shoal.api.oauth.authority import Authority, OAuthSettings, sha256
+from shoal.api.oauth.errors import Code, OAuthError
+from shoal.api.oauth.records import AuthMethod, Client, ClientKind
+from shoal.core.protocols import Row, Statement
+
+ID_BYTES: Final = 16
+ID_MAX_CHARS: Final = 512
+ROWS_MAX: Final = 500
+"""Clients that one step of the hourly upkeep removes."""
+_FIND: Final = (
+    "select id, kind, name, redirect_uris, auth_method, secret_sha256 from oauth_client"
+    " where id = ?1 and kind <> 'document' and coalesce(expires_at > ?2, 1)"
+)
+_GIVE: Final = (
+    "insert into oauth_client (id, kind, name, redirect_uris, auth_method, secret_sha256, created_at)"
+    " values (?1, 'given', ?2, ?3, ?4, ?5, ?6)"
+)
+_NOTE_USE: Final = (
+    "update oauth_client set used_at = ?2, expires_at = case kind when 'registered' then ?3 else expires_at end"
+    " where id = ?1"
+)
+_EXPIRE: Final = (
+    "delete from oauth_client where id in (select id from oauth_client where expires_at <= ?1 and kind = ?2"
+    f" limit {ROWS_MAX}) returning id"
+)
+_END_GRANTS: Final = (
+    "update oauth_grant set revoked_at = ?2, revoked_because = 'client removed'"
+    " where client_id = ?1 and revoked_at is null"
+)
+
+
+async def find(authority: Authority, client_id: str) -> Client:
+    """Return a client as it is known now. Raises OAuthError (invalid_client, temporarily_unavailable)."""
+    if documents.is_url(client_id):
+        return await documents.find(authority, client_id)
+    if 0 < len(client_id) <= ID_MAX_CHARS:
+        rows = await authority.database.query(_FIND, (client_id, authority.clock()))
+        if rows:
+            return client_of(rows[0])
+    raise unknown()
+
+
+def unknown() -> OAuthError:
+    """Return the refusal of a client that nobody knows: it makes apps register anew."""
+    return OAuthError(Code.INVALID_CLIENT, "The client is unknown or its registration has ended. Register again.")
+
+
+def client_of(row: Row) -> Client:
+    """Return what a row of oauth_client says."""
+    return Client(
+        id=cast("str", row["id"]),
+        kind=ClientKind(cast("str", row["kind"])),
+        name=cast("str", row["name"]),
+        redirect_uris=tuple(json.loads(cast("str", row["redirect_uris"]))),
+        auth_method=AuthMethod(cast("str", row["auth_method"])),
+        secret_sha256=cast("str | None", row["secret_sha256"]),
+    )
+
+
+def note_use(client_id: str | None, now_ms: int, settings: OAuthSettings) -> Statement:
+    """Return what keeps a client for another while, now that it has been let in or has come back."""
+    return Statement(_NOTE_USE, (client_id, now_ms, now_ms + settings.client_s * 1000))
+
+
+async def give(
+    authority: Authority, name: str, redirect_uris: Sequence[str], auth_method: AuthMethod
+) -> tuple[Client, str | None]:
+    """Register a client beforehand, for the owner; return it with its secret, if it has one: it is shown once.
+
+    The redirect URIs must have been checked (redirects.check).
+    """
+    secret = None if auth_method is AuthMethod.NONE else secrets.make(secrets.Secret.CLIENT, authority.random)
+    client = Client(
+        id=authority.random(ID_BYTES).hex(),
+        kind=ClientKind.GIVEN,
+        name=name,
+        redirect_uris=tuple(redirect_uris),
+        auth_method=auth_method,
+        secret_sha256=None if secret is None else sha256(secret),
+    )
+    uris = json.dumps(client.redirect_uris)
+    params = (client.id, name, uris, str(auth_method), client.secret_sha256, authority.clock())
+    await authority.database.batch([Statement(_GIVE, params)])
+    return client, secret
+
+
+async def given(authority: Authority) -> list[Client]:
+    """Return the clients that the owner has registered, oldest first."""
+    rows = await authority.database.query(
+        "select id, kind, name, redirect_uris, auth_method, secret_sha256 from oauth_client"
+        " where kind = 'given' order by created_at, id"
+    )
+    return [client_of(row) for row in rows]
+
+
+async def remove(authority: Authority, client_id: str) -> bool:
+    """Forget a client and end what it was allowed; return whether there was one."""
+    *_, removed = await authority.database.batch(removing(client_id, authority.clock()))
+    return bool(removed)
+
+
+def removing(client_id: str, now_ms: int) -> list[Statement]:
+    """Return what forgets a client; the last one returns its row."""
+    return [
+        Statement(_END_GRANTS, (client_id, now_ms)),
+        Statement("delete from oauth_client where id = ?1 returning id", (client_id,)),
+    ]
+
+
+def expiring(now_ms: int) -> list[Statement]:
+    """Return what removes clients whose time is over, for the hourly upkeep."""
+    return [
+        Statement(_EXPIRE, (now_ms, str(ClientKind.REGISTERED))),
+        Statement(_EXPIRE, (now_ms - documents.STALE_MAX_MS, str(ClientKind.DOCUMENT))),
+    ]

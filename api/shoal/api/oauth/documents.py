@@ -1,0 +1,168 @@
+"""Client ID Metadata Documents (draft-ietf-oauth-client-id-metadata-document): a client whose id is the URL of what it
+says of itself.
+
+Anyone can make us fetch by naming a URL, so a URL must be plainly a public web address, and a document is fetched once
+in a while, however often it is named: `expires_at` of its row is when it may be fetched again, and whoever moves that
+time forward fetches. A row without redirect URIs remembers that nothing could be had.
+"""
+
+import json
+import re
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+from shoal.api.oauth import client_metadata
+from shoal.api.oauth.authority import Authority
+from shoal.api.oauth.errors import Code, OAuthError
+from shoal.api.oauth.ports import Fetched, FetchFailed
+from shoal.api.oauth.records import AuthMethod, Client, ClientKind
+from shoal.core.protocols import Row, Statement
+
+URL_MAX_CHARS: Final = 512
+TIMEOUT_S: Final = 5.0
+"""Clients wait ten seconds for an answer."""
+DOCUMENT_MAX_BYTES: Final = 5 * 1024
+"""The draft's own advice; real documents have a tenth of it."""
+FRESH_MS: Final = 3_600_000
+FRESH_MIN_MS: Final = 300_000
+FRESH_MAX_MS: Final = 86_400_000
+RETRY_MS: Final = 60_000
+"""For how long a fetch, and its failure, keeps others from fetching the same."""
+STALE_MAX_MS: Final = 7 * 86_400_000
+"""For how long a copy stands in where a fetch fails: some sites answer servers with a challenge from time to time."""
+NETWORK_HOURLY: Final = 30
+HOURLY: Final = 300
+"""New documents that are fetched for one network, and in all."""
+_HOUR_MS: Final = 3_600_000
+_LABEL: Final = r"(?!-)[a-z0-9-]{1,63}(?<!-)"
+_URL: Final = re.compile(
+    rf"https://(?P<host>(?:{_LABEL}\.)+(?P<last>[a-z][a-z0-9-]{{0,61}}[a-z0-9]))(?P<path>/[\x21-\x7e]+)"
+)
+_PRIVATE: Final = frozenset(
+    {"localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "test", "example", "invalid"}
+    | {"onion", "arpa", "alt"}
+)
+"""Last labels that no public site has (RFC 6761, 6762, 7686, 8375, 9476; ICANN's reserved ones)."""
+_MAX_AGE: Final = re.compile(r"(?:^|[,\s])max-age=(\d{1,9})(?:$|[,\s])")
+
+_FIND: Final = "select id, kind, name, redirect_uris, metadata, expires_at from oauth_client where id = ?1"
+_CLAIM: Final = f"""
+insert into oauth_client (id, kind, name, redirect_uris, auth_method, network, created_at, expires_at)
+select ?1, 'document', '', '[]', 'none', ?2, ?3, ?3 + {RETRY_MS}
+where exists (select 1 from oauth_client where id = ?1)
+  or ((select count(*) from oauth_client where created_at > ?3 - {_HOUR_MS} and kind = 'document') < {HOURLY}
+    and (select count(*) from oauth_client where created_at > ?3 - {_HOUR_MS} and kind = 'document' and network = ?2)
+      < {NETWORK_HOURLY})
+on conflict (id) do update set expires_at = excluded.expires_at where expires_at <= ?3
+returning id
+"""
+_KEEP: Final = (
+    "update oauth_client set name = ?2, redirect_uris = ?3, metadata = ?4, expires_at = ?5"
+    " where id = ?1 and kind = 'document'"
+)
+
+
+def is_url(client_id: str) -> bool:
+    """Say whether a client's id is meant to be a URL."""
+    return "://" in client_id
+
+
+async def find(authority: Authority, url: str) -> Client:
+    """Return the client that a URL stands for, from its document or our copy.
+
+    Raises OAuthError: invalid_client when there is none to be had, temporarily_unavailable after too many new ones.
+    """
+    if not authority.settings.documents or not is_fetchable(url, authority.issuer):
+        raise OAuthError(Code.INVALID_CLIENT, "No document is fetched from such a URL. Register the client instead.")
+    now = authority.clock()
+    rows = await authority.database.query(_FIND, (url,))
+    if rows and cast("int", rows[0]["expires_at"]) > now:
+        return _copy(rows[0], now)
+    (claimed,) = await authority.database.batch([Statement(_CLAIM, (url, authority.network, now))])
+    if not claimed:
+        if rows:
+            return _copy(rows[0], now)  # another request fetches it at this moment
+        raise OAuthError(
+            Code.TEMPORARILY_UNAVAILABLE,
+            "Too many new clients at once. Try again later.",
+            retry_after_s=_HOUR_MS // 1000,
+        )
+    try:
+        client, fresh_ms = await _fetched(authority, url)
+    except FetchFailed as error:
+        if rows:
+            return _copy(rows[0], now)
+        raise _unavailable() from error
+    told = json.dumps({"fetched_at": now})
+    kept = (url, client.name, json.dumps(client.redirect_uris), told, now + fresh_ms)
+    await authority.database.batch([Statement(_KEEP, kept)])
+    return client
+
+
+def is_fetchable(url: str, issuer: str) -> bool:
+    """Say whether a URL is plainly that of a document on the public web, and not on this server.
+
+    https on its default port, a name of several labels that ends in letters (so no address, however written), a path
+    without dot segments, no user, no fragment; all in the one spelling that every parser reads alike.
+    """
+    matched = _URL.fullmatch(url) if len(url) <= URL_MAX_CHARS else None
+    if matched is None or matched["last"] in _PRIVATE or f"https://{matched['host']}" == issuer:
+        return False
+    path = matched["path"].lower().replace("%2e", ".")
+    segments = re.split(r"[/\\?]|%2f|%5c", path)
+    return "#" not in path and "\\" not in path and not {".", ".."} & set(segments) and _encoded_well(path)
+
+
+def _encoded_well(path: str) -> bool:
+    return re.search(r"%(?![0-9a-f]{2})", path) is None
+
+
+def _copy(row: Row, now_ms: int) -> Client:
+    """Return the client of a row, unless it holds none or one that is too old. Raises OAuthError."""
+    redirect_uris: list[str] = json.loads(cast("str", row["redirect_uris"]))
+    told: dict[str, int] = json.loads(cast("str", row["metadata"]))
+    if row["kind"] != ClientKind.DOCUMENT or not redirect_uris or told["fetched_at"] <= now_ms - STALE_MAX_MS:
+        raise _unavailable()
+    return Client(cast("str", row["id"]), ClientKind.DOCUMENT, cast("str", row["name"]), tuple(redirect_uris))
+
+
+async def _fetched(authority: Authority, url: str) -> tuple[Client, int]:
+    """Return the client that the document describes, and for how many ms it is fresh. Raises FetchFailed, OAuthError."""
+    answer = await authority.fetcher.fetch(
+        url, accept="application/json", timeout_s=TIMEOUT_S, max_bytes=DOCUMENT_MAX_BYTES
+    )
+    told = client_metadata.checked(_document(answer, url), authority)
+    client_metadata.auth_method(told, AuthMethod.NONE, (AuthMethod.NONE,))
+    client = Client(url, ClientKind.DOCUMENT, _name(told, url), tuple(told.redirect_uris))
+    return client, _fresh_ms(answer)
+
+
+def _name(told: client_metadata.ClientMetadata, url: str) -> str:
+    return client_metadata.plain(told.client_name or "") or urlsplit(url).netloc
+
+
+def _document(answer: Fetched, url: str) -> Any:
+    if answer.status != 200:
+        raise FetchFailed(f"status {answer.status}")
+    if len(answer.body) > DOCUMENT_MAX_BYTES:
+        raise OAuthError(Code.INVALID_CLIENT, f"The document of the client has over {DOCUMENT_MAX_BYTES} bytes.")
+    try:
+        given = json.loads(answer.body.decode())
+    except (ValueError, RecursionError) as error:
+        raise OAuthError(Code.INVALID_CLIENT, "The document of the client is not JSON.") from error
+    if not isinstance(given, dict) or cast("dict[str, Any]", given).get("client_id") != url:
+        raise OAuthError(Code.INVALID_CLIENT, "The document does not name its own URL as client_id.")
+    return cast("Any", given)
+
+
+def _fresh_ms(answer: Fetched) -> int:
+    matched = _MAX_AGE.search(answer.headers.get("cache-control", "").lower())
+    wanted = int(matched[1]) * 1000 if matched else FRESH_MS
+    return min(max(wanted, FRESH_MIN_MS), FRESH_MAX_MS)
+
+
+def _unavailable() -> OAuthError:
+    return OAuthError(
+        Code.INVALID_CLIENT,
+        "The document of the client can not be fetched now. Try again in a minute, or register the client instead.",
+    )
