@@ -35,6 +35,7 @@ class Edge:
     memory: Memory
     index: VectorizeIndex
     budget: Budget
+    configuration: Configuration
     announce: Callable[[Sequence[str]], Coroutine[Any, Any, bool]]
     """Queues memories whose vectors are wanted; False when the queue would not take them."""
 
@@ -73,4 +74,4 @@ def open_edge(
         announce=lambda ids: background.start("announce", send(ids)),
         discard=lambda ids: background.start("discard", index.discard(ids)),
     )
-    return Edge(context, Memory(context, "no model is configured."), index, budget, send)
+    return Edge(context, Memory(context, "no model is configured."), index, budget, configuration, send)

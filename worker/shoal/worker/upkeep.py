@@ -21,6 +21,8 @@ REWORD_STATEMENTS: Final = 9
 """A query, and a batch of a step's words."""
 ERASE_STATEMENTS: Final = 7
 """A query, a batch of merging, and the note that it is done."""
+EXPIRE_STATEMENTS: Final = 12
+"""A batch of what OAuth keeps, and the log of writes."""
 PURGE_STATEMENTS: Final = 25
 """A query, and a batch of at most 500 purged memories."""
 
@@ -84,4 +86,13 @@ def _hourly(edge: Edge) -> dict[str, Part]:
         while edge.budget.allows(ERASE_STATEMENTS, 3) and await erasing.erase_words(edge.context.database):
             pass
 
-    return {"trash": empty_trash, "erase words": erase_words}
+    async def expire() -> None:
+        # Imported here, since no request needs it.
+        from shoal.api.oauth import expiring
+
+        context, settings = edge.context, edge.configuration.oauth
+        while edge.budget.allows(EXPIRE_STATEMENTS, 2):
+            if await expiring.expire(context.database, context.clock(), settings) < expiring.ROWS_MAX:
+                return
+
+    return {"trash": empty_trash, "erase words": erase_words, "expire": expire}
