@@ -1,4 +1,4 @@
-"""How a client proves at /token and /revoke that it is itself: by exactly the method that it registered (RFC 6749, 2.3)."""
+"""How a client proves at /token and /revoke that it is itself: exactly as it registered to (RFC 6749, 2.3)."""
 
 import base64
 import hmac

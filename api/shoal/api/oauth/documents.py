@@ -127,7 +127,7 @@ def _copy(row: Row, now_ms: int) -> Client:
 
 
 async def _fetched(authority: Authority, url: str) -> tuple[Client, int]:
-    """Return the client that the document describes, and for how many ms it is fresh. Raises FetchFailed, OAuthError."""
+    """Return the client that the document describes and its freshness in ms. Raises FetchFailed, OAuthError."""
     answer = await authority.fetcher.fetch(
         url, accept="application/json", timeout_s=TIMEOUT_S, max_bytes=DOCUMENT_MAX_BYTES
     )
