@@ -27,12 +27,14 @@ def app(name: str = "app") -> Client:
 
 
 async def register(authority: Authority, client: Client) -> None:
+    """Have the client known for a day."""
+    now = authority.clock()
     await authority.database.batch(
         [
             Statement(
                 "insert into oauth_client (id, kind, name, redirect_uris, auth_method, created_at, expires_at)"
-                " values (?1, ?2, ?3, '[]', 'none', ?4, ?4)",
-                (client.id, str(client.kind), client.name, authority.clock()),
+                " values (?1, ?2, ?3, '[]', 'none', ?4, ?5)",
+                (client.id, str(client.kind), client.name, now, now + 86_400_000),
             )
         ]
     )

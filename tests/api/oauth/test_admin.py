@@ -11,12 +11,14 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as HttpScope
 from tests.api.oauth.doubles import Clock
-from tests.api.oauth.flow import connected, ended_because, rows
+from tests.api.oauth.flow import approve, connected, ended_because, exchange, rows
 
 from shoal.api.context import CONTEXT_KEY, CallContext
-from shoal.api.oauth import admin
+from shoal.api.oauth import admin, clients, secrets
 from shoal.api.oauth.authority import AUTHORITY_KEY, Authority
+from shoal.api.oauth.errors import OAuthError
 from shoal.api.oauth.gate import TokenGate
+from shoal.api.oauth.records import ClientKind
 from shoal.api.openapi import document
 from shoal.api.rest import rest_face
 from shoal.core.caller import Caller, Scope
@@ -171,6 +173,71 @@ async def test_an_unknown_id_is_not_found(owner: httpx.AsyncClient, token_id: st
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
 
 
+APP = {"name": "Our app", "redirect_uris": ["https://app.example/callback", "cursor://callback"]}
+
+
+async def test_a_public_client_is_registered_beforehand_and_listed(
+    owner: httpx.AsyncClient, authority: Authority
+) -> None:
+    answer = await owner.post("/api/v1/admin/clients", json=APP)
+    assert answer.status_code == 201
+    made = answer.json()
+    assert made == {**APP, "client_id": made["client_id"], "auth_method": "none", "client_secret": None}
+    assert (await clients.find(authority, made["client_id"])).kind is ClientKind.GIVEN
+    del made["client_secret"]
+    assert (await owner.get("/api/v1/admin/clients")).json() == {"clients": [made]}
+
+
+@pytest.mark.parametrize("method", ["client_secret_post", "client_secret_basic"])
+async def test_a_clients_secret_is_shown_once(owner: httpx.AsyncClient, authority: Authority, method: str) -> None:
+    made = (await owner.post("/api/v1/admin/clients", json={**APP, "auth_method": method})).json()
+    assert secrets.is_well_formed(made["client_secret"], secrets.Secret.CLIENT)
+    assert made["client_secret"] not in (await owner.get("/api/v1/admin/clients")).text
+    assert made["client_secret"] not in str(await rows(authority, "select * from oauth_client"))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": ""},
+        {"redirect_uris": []},
+        {"redirect_uris": ["http://evil.example/"]},
+        {"redirect_uris": ["javascript:alert(1)"]},
+        {"redirect_uris": ["https://memory.example/callback"]},
+        {"redirect_uris": ["https://app.example/\ud800"]},
+        {"redirect_uris": [f"https://app.example/{n}" for n in range(11)]},
+        {"redirect_uris": "https://app.example/"},
+        {"auth_method": "private_key_jwt"},
+        {"client_id": "chosen"},
+    ],
+)
+async def test_a_client_that_cannot_be_is_refused(
+    owner: httpx.AsyncClient, authority: Authority, fields: dict[str, Any]
+) -> None:
+    answer = await owner.post("/api/v1/admin/clients", content=json.dumps({**APP, **fields}))
+    assert answer.status_code in (400, 422), answer.text
+    assert await rows(authority, "select 1 from oauth_client") == []
+
+
+async def test_a_removed_client_is_unknown_and_its_connections_end(
+    owner: httpx.AsyncClient, authority: Authority
+) -> None:
+    made = (await owner.post("/api/v1/admin/clients", json=APP)).json()
+    client = await clients.find(authority, made["client_id"])
+    await exchange(authority, await approve(authority, client), client)
+    answer = await owner.delete(f"/api/v1/admin/clients/{client.id}")
+    assert (answer.status_code, answer.json()) == (200, {"id": client.id})
+    assert (await owner.delete(f"/api/v1/admin/clients/{client.id}")).status_code == 404
+    assert await ended_because(authority) == ["client removed"]
+    with pytest.raises(OAuthError):
+        await clients.find(authority, client.id)
+
+
+@pytest.mark.parametrize("client_id", ["x", "0" * 32, "%00", "https:%2F%2Fapp.example%2Fclient"])
+async def test_an_unknown_client_is_not_found(owner: httpx.AsyncClient, client_id: str) -> None:
+    assert (await owner.delete(f"/api/v1/admin/clients/{client_id}")).status_code == 404
+
+
 async def test_the_log_is_read_page_by_page_the_newest_first(owner: httpx.AsyncClient, authority: Authority) -> None:
     await authority.database.batch(
         [
@@ -206,6 +273,9 @@ async def test_a_page_of_the_log_that_cannot_be_is_refused(owner: httpx.AsyncCli
         ("POST", "/tokens"),
         ("GET", "/tokens"),
         ("DELETE", "/tokens/" + "0" * 32),
+        ("POST", "/clients"),
+        ("GET", "/clients"),
+        ("DELETE", "/clients/" + "0" * 32),
         ("GET", "/log"),
     ],
 )

@@ -58,7 +58,7 @@ async def test_another_clients_token_is_left_alone_and_answered_the_same(authori
     answer = await connected(authority)
     _, device = await grants.make_device_token(authority, "a", "", Reach({"main": frozenset({Scope.READ})}))
     own = await post(authority, "/revoke", client_id=app("other").id, token="shoal_a_" + "x" * 43)
-    for token in (answer["access_token"], answer["refresh_token"], device, "nonsense", "\x00"):
+    for token in (answer["access_token"], answer["refresh_token"], device, "nonsense", "ü"):
         told = await post(authority, "/revoke", client_id=app("other").id, token=token)
         assert (told.status_code, told.content) == (own.status_code, own.content) == (200, own.content)
     assert await ended_because(authority) == [None, None]
@@ -108,7 +108,7 @@ async def test_a_refresh_token_is_active_while_it_can_be_used(authority: Authori
 
 async def test_of_what_is_no_good_only_that_is_told(authority: Authority, clock: Clock) -> None:
     answer = await connected(authority)
-    for token in ("nonsense", "shoal_a_" + "x" * 43, OWNER_KEY, "\x00"):
+    for token in ("nonsense", "shoal_a_" + "x" * 43, OWNER_KEY, "ü"):
         assert await inspected(authority, token) == {"active": False}
     clock.forward(seconds=3_600)
     assert await inspected(authority, answer["access_token"]) == {"active": False}

@@ -10,10 +10,14 @@ from starlette.responses import Response
 
 from shoal.api.arguments import parse_json, validate, validate_query
 from shoal.api.context import context_of
-from shoal.api.oauth import grants
+from shoal.api.oauth import clients, grants, redirects
 from shoal.api.oauth.admin_models import (
     NAME_MAX_CHARS,
     SPACES_MAX,
+    ClientMade,
+    ClientOut,
+    ClientRequest,
+    ClientsAnswer,
     Deeds,
     LogAnswer,
     LogLine,
@@ -25,8 +29,10 @@ from shoal.api.oauth.admin_models import (
     TokensAnswer,
 )
 from shoal.api.oauth.authority import Authority, authority_of
-from shoal.api.oauth.grants import GRANT_ID_BYTES, Because, GrantRow
-from shoal.api.oauth.records import Reach
+from shoal.api.oauth.client_metadata import REDIRECTS_MAX
+from shoal.api.oauth.errors import OAuthError
+from shoal.api.oauth.grants import Because, GrantRow
+from shoal.api.oauth.records import AuthMethod, Client, Reach
 from shoal.api.openapi import route_docs
 from shoal.api.schemas import compact_schema
 from shoal.core import journal
@@ -39,8 +45,10 @@ from shoal.schema.limits import SPACE_MAX_CHARS
 _R = TypeVar("_R", bound=BaseModel)
 _DEEDS: Final = {"read": Scope.READ, "write": Scope.WRITE, "admin": Scope.ADMIN}
 _DEFAULT_SPACES: Final[dict[str, Deeds]] = {DEFAULT_SPACE: ["read", "write"]}
-_GRANT_ID: Final = re.compile(rf"[0-9a-f]{{{2 * GRANT_ID_BYTES}}}")
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+"""A grant's or a client's; nothing else is looked up."""
 _TOKEN_EXAMPLE: Final = {"name": "backup script", "spaces": {"main": ["read"]}, "expires_in_days": 90}
+_CLIENT_EXAMPLE: Final = {"name": "Our app", "redirect_uris": ["https://app.example.com/callback"]}
 
 router: Final = APIRouter(prefix="/api/v1/admin")
 
@@ -80,9 +88,36 @@ async def list_tokens(request: Request) -> Response:
 async def revoke_token(request: Request, token_id: str) -> Response:
     """End an app's connection or a token, by its id. It is refused from then on."""
     authority = _owners(request)
-    if not _GRANT_ID.fullmatch(token_id) or not await grants.revoke(authority, token_id, Because.OWNER):
+    if not _ID.fullmatch(token_id) or not await grants.revoke(authority, token_id, Because.OWNER):
         raise NotFound("There is no such token, or it has ended already.", "List them for their ids.")
     return _json(Removed(id=token_id))
+
+
+@router.post("/clients", **_docs(ClientMade, body=ClientRequest, example=_CLIENT_EXAMPLE))
+async def make_client(request: Request) -> Response:
+    """Register an app beforehand. Its secret, if it has one, is shown in this answer and never again."""
+    authority = _owners(request)
+    wanted = await _body(request, ClientRequest)
+    name = clean(wanted.name, "name", NAME_MAX_CHARS)
+    _check_redirects(authority, wanted.redirect_uris)
+    client, secret = await clients.give(authority, name, wanted.redirect_uris, AuthMethod(wanted.auth_method))
+    return _json(ClientMade(**_client_out(client).model_dump(), client_secret=secret), 201)
+
+
+@router.get("/clients", **_docs(ClientsAnswer))
+async def list_clients(request: Request) -> Response:
+    """List the apps that you registered beforehand."""
+    given = await clients.given(_owners(request))
+    return _json(ClientsAnswer(clients=[_client_out(client) for client in given]))
+
+
+@router.delete("/clients/{client_id}", **_docs(Removed, 404))
+async def remove_client(request: Request, client_id: str) -> Response:
+    """Forget a registered app, and end its connections."""
+    authority = _owners(request)
+    if not _ID.fullmatch(client_id) or not await clients.remove(authority, client_id):
+        raise NotFound("There is no such client.", "List them for their ids.")
+    return _json(Removed(id=client_id))
 
 
 @router.get("/log", **_docs(LogAnswer, query=LogRequest))
@@ -116,6 +151,28 @@ def _reach(spaces: dict[str, Deeds], sync: bool) -> Reach:
     if not reach.scopes - {Scope.SYNC}:
         raise InvalidInput("The token would reach no space.", "Allow something in a space.", field="spaces")
     return reach
+
+
+def _check_redirects(authority: Authority, uris: list[str]) -> None:
+    """Raise InvalidInput or TooMany unless an app may be registered with these."""
+    if not uris:
+        raise InvalidInput("`redirect_uris` is empty.", "Give at least one.", field="redirect_uris")
+    if len(uris) > REDIRECTS_MAX:
+        raise TooMany(f"{len(uris)} redirect URIs; at most {REDIRECTS_MAX}.", "Give fewer.", field="redirect_uris")
+    try:
+        for uri in uris:
+            redirects.check(uri, authority.settings.app_schemes, authority.issuer)
+    except OAuthError as error:
+        raise InvalidInput(error.description, "Give another one.", field="redirect_uris") from error
+
+
+def _client_out(client: Client) -> ClientOut:
+    return ClientOut(
+        client_id=client.id,
+        name=client.name,
+        redirect_uris=list(client.redirect_uris),
+        auth_method=str(client.auth_method),
+    )
 
 
 def _token_out(row: GrantRow) -> TokenOut:

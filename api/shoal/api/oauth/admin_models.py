@@ -67,6 +67,38 @@ class Removed(Answer):
     id: str
 
 
+class ClientRequest(Request):
+    """Register an app beforehand, which then needs neither a registration of its own nor a document."""
+
+    name: Annotated[str, Field(description="As the consent page shows it")]
+    redirect_uris: Annotated[list[str], Field(description="Where codes may be sent, exactly")]
+    auth_method: Annotated[
+        Literal["none", "client_secret_post", "client_secret_basic"],
+        Field(description="none: a public client, which has no secret"),
+    ] = "none"
+
+
+class ClientOut(Answer):
+    """An app that was registered beforehand."""
+
+    client_id: str
+    name: str
+    redirect_uris: list[str]
+    auth_method: str
+
+
+class ClientMade(ClientOut):
+    """A new one; its secret can't be shown again."""
+
+    client_secret: str | None
+
+
+class ClientsAnswer(Answer):
+    """Those registered beforehand, oldest first."""
+
+    clients: list[ClientOut]
+
+
 class LogRequest(Request):
     """Read the log of writes, the newest first."""
 
