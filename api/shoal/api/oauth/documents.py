@@ -39,7 +39,7 @@ _URL: Final = re.compile(
     rf"https://(?P<host>(?:{_LABEL}\.)+(?P<last>[a-z][a-z0-9-]{{0,61}}[a-z0-9]))(?P<path>/[\x21-\x7e]+)"
 )
 _PRIVATE: Final = frozenset(
-    {"localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "test", "example", "invalid"}
+    {"localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "test", "invalid"}
     | {"onion", "arpa", "alt"}
 )
 """Last labels that no public site has (RFC 6761, 6762, 7686, 8375, 9476; ICANN's reserved ones)."""
