@@ -65,7 +65,7 @@ async def register(request: Request) -> Response:
 
 
 @answering
-async def registered(request: Request) -> Response:
+async def show(request: Request) -> Response:
     """Show a client its own registration, without its secret. Raises OAuthError (invalid_token)."""
     authority = authority_of(request.scope)
     client, created_at = await _own(authority, request)
@@ -73,7 +73,7 @@ async def registered(request: Request) -> Response:
 
 
 @answering
-async def unregister(request: Request) -> Response:
+async def remove(request: Request) -> Response:
     """Forget a client that asks for it, and end what it was allowed. Raises OAuthError (invalid_token)."""
     authority = authority_of(request.scope)
     client, _ = await _own(authority, request)
