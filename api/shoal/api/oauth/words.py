@@ -173,6 +173,18 @@ class Line(Enum):
         "It wasn't sent by a page of this server, so nothing was done. Open the page on this server and try again.",
         "它不是由此服务器的页面提交的，因此没有执行任何操作。请在此服务器上打开页面后重试。",
     )
+    NO_SUCH_PAGE = ("There is no such page", "没有这个页面")
+    NO_SUCH_PAGE_MEND = (
+        "Start again from the app that brought you here, or open /account.",
+        "请从带你来到这里的应用重新开始，或打开 /account。",
+    )
+    TOO_OFTEN = ("Too many requests", "请求过于频繁")
+    TOO_OFTEN_MEND = ("Wait a minute, then load the page again.", "请等待一分钟，然后重新加载页面。")
+    NOT_SHOWN = ("This page can't be shown now", "暂时无法显示这个页面")
+    NOT_SHOWN_MEND = (
+        "Try again in a moment. If it stays, here is what the server says:",
+        "请稍后重试。如果问题仍然存在，以下是服务器的说明：",
+    )
     DETAIL = ("For whoever made the app: {detail}", "给应用开发者的说明：{detail}")
     NOT_NOW = ("The app can't be looked up now", "暂时无法查询这个应用")
     NOT_NOW_MEND = (

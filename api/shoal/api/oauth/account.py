@@ -1,0 +1,139 @@
+"""GET /account and what its forms do: revoke, make a token, set or remove the passphrase."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shoal.api.messages import Language
+from shoal.api.oauth import account_page, grants, handles, identity
+from shoal.api.oauth import passphrase as passphrases
+from shoal.api.oauth.account_page import PURPOSE, Said
+from shoal.api.oauth.authority import Authority, authority_of
+from shoal.api.oauth.choices import ChoiceRefused, Offer, chosen, expiry, refusal
+from shoal.api.oauth.forms import read_form
+from shoal.api.oauth.grants import Because
+from shoal.api.oauth.handles import HandleRefused
+from shoal.api.oauth.login_page import login_page
+from shoal.api.oauth.pages import ACCOUNT_PATH, NAME_MAX_CHARS, element, language_for, notice, problem, told
+from shoal.api.oauth.passphrase import PassphraseRefused
+from shoal.api.oauth.sessions import Session
+from shoal.api.oauth.words import Line
+from shoal.core.text import clean
+from shoal.schema.errors import InvalidInput
+
+_DONE: Final = {
+    "revoked": Line.REVOKED,
+    "gone": Line.GONE_ALREADY,
+    "set": Line.PASSPHRASE_CHANGED,
+    "removed": Line.PASSPHRASE_REMOVED,
+}
+"""What the page says after a form was followed, by what its `done` is."""
+
+
+async def account(request: Request) -> Response:
+    """Show the account page, or first the login page."""
+    authority = authority_of(request.scope)
+    language = language_for(request.headers)
+    session = await identity.current(authority, request.headers)
+    if session is None:
+        return login_page(language, ACCOUNT_PATH)
+    line = _DONE.get(request.query_params.get("done", ""))
+    said = None if line is None else Said(element("p", told(line, language), class_="done", role="status"))
+    return await account_page.shown(authority, session, language, said)
+
+
+async def revoke(request: Request) -> Response:
+    """End what an app or a device was allowed, at once."""
+    sent = await _sent(request)
+    if isinstance(sent, Response):
+        return sent
+    ended = await grants.revoke(sent.authority, sent.form.get("grant", ""), Because.OWNER)
+    return _back("revoked" if ended else "gone")
+
+
+async def passphrase(request: Request) -> Response:
+    """Set, change or remove the passphrase."""
+    sent = await _sent(request)
+    if isinstance(sent, Response):
+        return sent
+    if sent.form.get("remove"):
+        await passphrases.remove_passphrase(sent.authority, sent.session)
+        return _back("removed")
+    wanted = sent.form.get("passphrase", "")
+    if wanted != sent.form.get("again", ""):
+        return await sent.again(Said(notice(Line.PASSPHRASES_DIFFER, sent.language), 400))
+    try:
+        await passphrases.set_passphrase(sent.authority, wanted, sent.session)
+    except PassphraseRefused as refused:
+        why = (refused.message, refused.mend) if sent.language is Language.ENGLISH else refused.chinese
+        return await sent.again(Said(element("p", " ".join(why), class_="notice", role="alert"), 400))
+    return _back("set")
+
+
+async def token(request: Request) -> Response:
+    """Make a token for a device or a script, and show it once."""
+    sent = await _sent(request)
+    if isinstance(sent, Response):
+        return sent
+    form, language = sent.form, sent.language
+    try:
+        name = _name(form.get("name", ""))
+        reach = chosen(Offer.from_payload(sent.payload["offer"]), form)
+        if not reach.spaces:
+            raise ChoiceRefused(Line.TOKEN_NOTHING)
+    except ChoiceRefused as refused:
+        return await sent.again(Said(refusal(refused, language), 400, token_form=form))
+    expires_at = expiry(form, sent.authority.clock())
+    _, made = await grants.make_device_token(sent.authority, name, "", reach, expires_at)
+    return account_page.token_page(sent.authority, language, name, made)
+
+
+class _Sent:
+    """A form of the page that may be followed: the session is the owner's, the handle was good and is used up."""
+
+    def __init__(
+        self, authority: Authority, session: Session, language: Language, form: Mapping[str, str], payload: Any
+    ) -> None:
+        self.authority = authority
+        self.session = session
+        self.language = language
+        self.form = form
+        self.payload = payload
+
+    async def again(self, said: Said) -> Response:
+        """Return the page anew, saying why the form was not followed."""
+        return await account_page.shown(self.authority, self.session, self.language, said)
+
+
+async def _sent(request: Request) -> _Sent | Response:
+    authority = authority_of(request.scope)
+    language = language_for(request.headers)
+    form = await read_form(request)
+    session = await identity.current(authority, request.headers)
+    if session is None:
+        return _gone(language)
+    try:
+        payload = await handles.take(authority, session, PURPOSE, form.get("handle", ""))
+    except HandleRefused:
+        return _gone(language)
+    return _Sent(authority, session, language, form, payload)
+
+
+def _gone(language: Language) -> Response:
+    link = element("p", element("a", told(Line.ACCOUNT, language), href=ACCOUNT_PATH))
+    return problem(language, Line.FORM_GONE, Line.FORM_GONE_ACCOUNT_MEND, status=403, link=link)
+
+
+def _back(done: str) -> Response:
+    """Return to the page by GET, so that loading it again sends nothing twice."""
+    headers = {"Location": f"{ACCOUNT_PATH}?done={done}", "Cache-Control": "no-store"}
+    return Response(status_code=303, headers=headers)
+
+
+def _name(given: str) -> str:
+    try:
+        return clean(given, "name", NAME_MAX_CHARS)
+    except InvalidInput as error:
+        raise ChoiceRefused(Line.TOKEN_NAME_BAD, limit=str(NAME_MAX_CHARS)) from error
