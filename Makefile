@@ -6,7 +6,7 @@ BIN := .venv/bin
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: setup clients conformance-tools conformance fuzz-tools edge-tools edge-vendor edge-bundle edge run test test-long lint format clean
+.PHONY: setup clients conformance-tools conformance fuzz-tools chromium browser edge-tools edge-vendor edge-bundle edge run test test-long lint format clean
 
 setup: .venv/.ready
 
@@ -51,6 +51,9 @@ $(TOOLS)/schemathesis/.ready: tests/fuzz/schemathesis.txt | $(UV)
 	@$(UV) pip sync --quiet --python $(TOOLS)/schemathesis $<
 	@touch $@
 
+chromium: setup  # the browser of tests/browser, from Debian's packages where there is none and we may
+	@$(BIN)/python -m tests.browser.chromium
+
 edge-tools: $(TOOLS)/edge/.ready  ## wrangler, workerd and Pyodide, which run the Worker on this machine
 
 $(TOOLS)/edge/.ready: tests/edge/rig/package.json tests/edge/rig/package-lock.json tests/edge/rig/.npmrc tests/edge/rig/runtime.py | .venv/.ready
@@ -87,7 +90,10 @@ lint: setup           ## style and types
 conformance: conformance-tools edge-vendor edge-tools  ## the MCP project's own checks of servers and of authorization servers
 	@$(BIN)/pytest tests/mcp_conformance -rP
 
-test: lint clients conformance-tools fuzz-tools edge-vendor edge-tools  ## everything a change must pass (at most 10 minutes on 2 cores)
+browser: chromium edge-vendor edge-tools  ## the pages and a web app elsewhere, in Chromium
+	@$(BIN)/pytest tests/browser
+
+test: lint clients conformance-tools fuzz-tools chromium edge-vendor edge-tools  ## everything a change must pass (at most 10 minutes on 2 cores)
 	@$(BIN)/pytest
 
 test-long: setup fuzz-tools  ## what takes long: kills, fuzzing, thousands of seeds
