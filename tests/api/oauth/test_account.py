@@ -65,7 +65,7 @@ async def test_it_says_what_each_app_may_and_has_done(authority: Authority, cloc
         assert part in page.text
     assert "2026-10-21" in page.text, "until when"
     assert "7, the last ones:" in page.text
-    assert page.text.count("deleted · work · 2") == LAST_MAX
+    assert page.text.count("deleted 2 in work") == LAST_MAX
     assert "stored" not in page.text
 
 

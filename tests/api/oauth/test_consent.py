@@ -282,6 +282,14 @@ async def test_the_page_says_how_the_app_is_known(authority: Authority, kind: Cl
     assert says in bytes(answer.body).decode().replace("<strong><bdi>", "").replace("</bdi>", "")
 
 
+async def test_enter_in_a_field_decides_nothing(known: Authority):
+    async with visitor(known) as owner:
+        await owner.sign_in()
+        buttons = seen(await owner.ask()).of("button")
+    assert "disabled" in buttons[0]
+    assert [button["value"] for button in buttons[1:]] == ["allow", "deny"]
+
+
 async def test_spaces_are_listed_up_to_a_number(known: Authority):
     await remember(known, *(f"space {number:03}" for number in range(SPACES_SHOWN_MAX + 5)))
     async with visitor(known) as owner:

@@ -67,6 +67,8 @@ async def shown(
         element("p", _how_known(client, language), class_="soft"),
         form(
             CONSENT_PATH,
+            # Enter, typed in a field, presses a form's first button: this one does nothing (HTML, 4.10.21.2).
+            element("button", type="submit", disabled=True, hidden=True),
             hidden("handle", handle),
             paragraph(Line.ASKED, language, scopes=scope_words(asked.scopes, language)),
             fields(offer, language, given),

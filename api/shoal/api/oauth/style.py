@@ -10,7 +10,8 @@ STYLE: Final = """
 *{box-sizing:border-box}
 body{margin:0;background:var(--ground);color:var(--ink);overflow-wrap:anywhere;
 font:1rem/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"PingFang SC","Microsoft YaHei","Noto Sans CJK SC",sans-serif}
-.bar,main{max-width:40rem;margin:0 auto;padding:.75rem 1rem}
+.bar,main{max-width:40rem;margin:0 auto 2rem;padding:.75rem 1rem}
+.bar{margin-bottom:0}
 .brand{font-weight:700;letter-spacing:.02em;color:var(--sea)}
 main{background:var(--paper);border:1px solid var(--line);border-radius:.75rem;padding:1rem 1.25rem 1.5rem}
 h1{font-size:1.4rem;line-height:1.25;margin:.25rem 0 .75rem}
@@ -39,7 +40,7 @@ input[type=checkbox],input[type=radio]{width:1.15rem;height:1.15rem;vertical-ali
 accent-color:var(--sea)}
 input[type=text],input[type=password],select{font:inherit;width:100%;padding:.55rem .7rem;color:inherit;
 background:var(--paper);border:1px solid var(--soft);border-radius:.4rem}
-fieldset{border:0;margin:0;padding:0;min-width:0}
+fieldset{border:0;margin:1rem 0 0;padding:0;min-width:0}
 legend{padding:0;font-weight:600}
 .actions{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:1.25rem}
 button,.button{font:inherit;font-weight:600;padding:.55rem 1.1rem;border-radius:.4rem;border:1px solid var(--sea);
@@ -50,6 +51,7 @@ cursor:pointer;text-decoration:none;display:inline-block}
 .danger{background:transparent;color:var(--bad);border-color:currentColor}
 .secret{display:block;padding:.75rem;border:1px dashed var(--soft);border-radius:.4rem;user-select:all}
 :focus-visible{outline:3px solid var(--sea);outline-offset:2px}
+@media (max-width:32rem){.row>div:first-child{flex-basis:100%}}
 @media (max-width:41rem){main{border-width:1px 0;border-radius:0}}
 """.strip()
 """CSS. The contrast of text is at least 4.5 : 1 in both (WCAG 2.2, 1.4.3)."""

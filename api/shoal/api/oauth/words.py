@@ -204,12 +204,12 @@ class Line(Enum):
     SINCE = ("Since", "开始时间")
     LAST_USED = ("Last used", "上次使用")
     NEVER_USED = ("never", "从未使用")
-    UNTIL = ("Until", "有效期至")
+    UNTIL = ("Until", "有效期")
     WRITES = ("Writes and deletes", "写入和删除")
     NO_WRITES = ("none in the log", "日志中没有记录")
     WRITES_LAST = ("{count}, the last ones:", "{count} 次，最近几次：")
     WRITES_AT_LEAST = ("{count} or more, the last ones:", "{count} 次以上，最近几次：")
-    WRITE_AT = ("{time} · {action} · {space} · {count}", "{time} · {action} · {space} · {count} 条")
+    WRITE_AT = ("{time}: {action} {count} in {space}", "{time}：在 {space} 中{action} {count} 条")
     ACTION_STORE = ("stored", "保存")
     ACTION_UPDATE = ("changed", "修改")
     ACTION_DELETE = ("deleted", "删除")
@@ -246,7 +246,7 @@ class Line(Enum):
     )
     PASSPHRASE = ("Passphrase", "口令")
     PASSPHRASE_NONE = (
-        "None is set: you sign in with the owner key. You may choose a passphrase for this page beside it.",
+        "None is set: you sign in with the owner key. You may choose a passphrase to sign in with as well.",
         "尚未设置，目前用所有者密钥登录。你也可以另设一个口令用于登录。",
     )
     PASSPHRASE_SET = (
