@@ -66,7 +66,9 @@ class Browser:
 
     def post(self, path: str, form: Mapping[str, str], **headers: str) -> httpx.Response:
         """Send a form, as one of the server's own pages would."""
-        return self._send("POST", path, data=dict(form), headers={"origin": str(self.http.base_url)[:-1], **headers})
+        return self._send(
+            "POST", path, data=dict(form), headers={"origin": str(self.http.base_url).rstrip("/"), **headers}
+        )
 
     def submit(self, page: httpx.Response, action: str, **different: str) -> httpx.Response:
         """Send a form that a page shows, but for what differs; the empty text unchecks a box."""

@@ -1,7 +1,7 @@
 """A server to fuzz: its memory has a space that the fuzzer's token can't read, and a marker lies in all of it."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -11,6 +11,7 @@ import httpx
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as HttpScope
 from tests.edge.edge import ORIGIN, OWNER_KEY, PLAIN, File
+from tests.edge.oauth import Flow, form_of
 from tests.edge.rig.rig import Rig
 from tests.mcp_conformance.app import served
 
@@ -32,6 +33,18 @@ LIMITED: Final = "token-of-the-fuzzer"
 _PLANTED: Final = 6
 
 
+@dataclass(frozen=True, slots=True)
+class App:
+    """A registered app, and a browser in which the owner is asked about it."""
+
+    client_id: str
+    redirect_uri: str
+    cookie: str
+    """Of the owner's session."""
+    consent: Mapping[str, str]
+    """The form that lets the app in."""
+
+
 @dataclass(slots=True)
 class Place:
     """What a fuzzer must know."""
@@ -49,8 +62,8 @@ class Place:
     """Ids of memories in OPEN."""
     forget_counts: Callable[[], object] = lambda: None
     """Lets the server forget how many requests it has had: else it soon refuses all alike."""
-    authorizes: bool = False
-    """Whether it is an authorization server too."""
+    app: "App | None" = None
+    """What an authorization server knows of the fuzzer; None where the server is none."""
 
     def plant(self) -> None:
         """Put memories into both spaces; what lies in HIDDEN carries the marker wherever text can stand."""
@@ -106,7 +119,15 @@ def edge(rig: Rig, counted: File, origin: str) -> Place:
     def forget_counts() -> None:
         counted.rows("delete from _mf_ratelimit_buckets")
 
-    return Place(rig.url, answer.json()["token"], OWNER_KEY, origin, forget_counts=forget_counts, authorizes=False)
+    return Place(rig.url, answer.json()["token"], OWNER_KEY, origin, forget_counts=forget_counts, app=_app(rig, origin))
+
+
+def _app(rig: Rig, origin: str) -> App:
+    with Flow(rig.url, OWNER_KEY, redirect_uri=f"{origin}/") as flow:
+        assert flow.register().is_success
+        consent = form_of(flow.consent_page(), "/consent")
+        cookie = "; ".join(f"{name}={value}" for name, value in flow.browser.cookies.items())
+        return App(flow.client_id, flow.redirect_uri, cookie, {**consent.fields, "decision": "allow"})
 
 
 def _faces() -> ASGIApp:

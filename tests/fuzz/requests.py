@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from tests.fuzz.place import OPEN, Place
+from tests.fuzz.place import OPEN, App, Place
 from tests.outside.wires import MODERN, headers, message
 
 LEGACY: Final = "2025-06-18"
@@ -117,43 +117,42 @@ def _message(place: Place, version: str, method: str, params: dict[str, Any], qu
     return Asked("POST", f"/mcp{query}".encode(), said, json.dumps(message(version, method, params, 1)).encode())
 
 
-def oauth(place: Place) -> list[Asked]:
-    """Return requests of the authorization server, none of which lets anyone in."""
-    redirect, code, verifier = "http://127.0.0.1:7777/cb", f"shoal_c_{'A' * 43}", "v" * 43
+def oauth(place: Place, app: App) -> list[Asked]:
+    """Return requests of the authorization server: of the app, of the owner's browser, and of nobody in particular."""
+    code, session = f"shoal_c_{'A' * 43}", ("cookie", app.cookie)
     asked = {
         "response_type": "code",
-        "client_id": f"{place.url}/nobody",
-        "redirect_uri": redirect,
+        "client_id": app.client_id,
+        "redirect_uri": app.redirect_uri,
         "scope": "memory:read memory:write",
         "state": "s",
         "code_challenge": "c" * 43,
         "code_challenge_method": "S256",
         "resource": f"{place.url}/mcp",
     }
-    exchange = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect, "code_verifier": verifier}
+    page = f"/authorize?{urlencode(asked)}"
+    own = {"client_id": app.client_id}
+    exchange = {"grant_type": "authorization_code", "code": code, "redirect_uri": app.redirect_uri}
     refresh = {"grant_type": "refresh_token", "refresh_token": f"shoal_r_{'A' * 43}", "scope": "memory:read"}
-    client = {"client_name": "Fuzz", "redirect_uris": [redirect], "token_endpoint_auth_method": "none"}
+    client = {"client_name": "Fuzz", "redirect_uris": [app.redirect_uri], "token_endpoint_auth_method": "none"}
     known = (
         "oauth-authorization-server oauth-authorization-server/mcp openid-configuration oauth-protected-resource/mcp"
     )
-    as_json = [("content-type", "application/json")]
     return [
-        Asked("GET", f"/authorize?{urlencode(asked)}".encode()),
-        _form("/token", {**exchange, "client_id": "nobody"}),
-        _form("/token", {**refresh, "client_id": "nobody", "client_secret": f"shoal_s_{'A' * 43}"}),
+        Asked("GET", page.encode()),
+        Asked("GET", page.encode(), [session, ("accept-language", "zh")]),
+        _form("/token", {**exchange, **own, "code_verifier": "v" * 43}),
+        _form("/token", {**refresh, **own}),
         _form("/token", refresh, ("authorization", "Basic bm9ib2R5OnNlY3JldA==")),
-        _form("/revoke", {"token": place.token[:-1] + "_", "token_type_hint": "access_token", "client_id": "nobody"}),
+        _form("/revoke", {"token": f"shoal_r_{'A' * 43}", "token_type_hint": "refresh_token", **own}),
         _form("/introspect", {"token": place.token}, ("authorization", f"Bearer {place.token}")),
-        Asked("POST", b"/register", as_json, json.dumps(client).encode()),
-        _form("/login", {"secret": "not the key", "next": "/account"}, ("origin", place.url)),
-        _form("/consent", {"form": f"shoal_f_{'A' * 43}", "allow": "1"}, ("origin", place.url)),
-        _form("/logout", {"form": f"shoal_f_{'A' * 43}"}, ("origin", place.url)),
-        _form(
-            "/account/revoke",
-            {"id": "1", "form": f"shoal_f_{'A' * 43}"},
-            ("cookie", f"__Host-shoal=shoal_b_{'A' * 43}"),
-        ),
-        Asked("GET", b"/account", [("cookie", f"__Host-shoal=shoal_b_{'A' * 43}"), ("accept-language", "zh")]),
+        Asked("POST", b"/register", [("content-type", "application/json")], json.dumps(client).encode()),
+        _form("/login", {"secret": "not the key", "next": page}, ("origin", place.url)),
+        _form("/consent", app.consent, session, ("origin", place.url)),
+        _form("/consent", {**app.consent, "every-read": "1", "other-name": "x"}, session, ("origin", place.url)),
+        _form("/logout", {"handle": f"shoal_f_{'A' * 43}"}, session, ("origin", place.url)),
+        _form("/account/revoke", {"id": "1", "handle": f"shoal_f_{'A' * 43}"}, session, ("origin", place.url)),
+        Asked("GET", b"/account", [session]),
         *(Asked("GET", f"/.well-known/{name}".encode()) for name in known.split()),
     ]
 
@@ -171,5 +170,5 @@ def valid(place: Place) -> list[Asked]:
 def every(place: Place) -> Iterator[Asked]:
     """Return all that the place should understand."""
     yield from valid(place)
-    if place.authorizes:
-        yield from oauth(place)
+    if place.app is not None:
+        yield from oauth(place, place.app)

@@ -19,7 +19,7 @@ PACKAGE: Final = (
 SPEC_VERSIONS: Final = ("2025-11-25", "2026-07-28")
 """Of MCP: the last with a handshake, and the first without."""
 LIMIT_S: Final = 60.0
-_RUN: Final = re.compile(r"(?:server-)?(?P<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
+_RUN: Final = re.compile(r"(?:authorization-server|server)-(?P<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
 _TO_VISIT: Final = re.compile(r"https?://\S+/authorize\?\S+")
 
 
