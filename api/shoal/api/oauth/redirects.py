@@ -1,179 +1,130 @@
-"""Where an authorization code may be sent: what may be registered, and what a request may name of it.
+"""Where a code may be sent: what may be registered, and what a request may name (RFC 9700, 2.1 and 4.1; RFC 8252, 7).
 
-Pure. Comparing is by simple strings (RFC 6749, 3.1.2.3; RFC 9700, 2.1), so a uri must be written in the one way in which
-everybody reads it. What browsers would repair (backslashes, white space, other notations of a host) is refused.
+Pure. A URI is taken as the text that it is: whoever sends a browser there sends exactly what was registered, so nothing
+is normalised, and what two parsers could read differently is refused.
 """
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
+from urllib.parse import SplitResult, urlsplit
 
 from shoal.api.oauth.errors import Code, OAuthError
 from shoal.api.oauth.records import Client
 
 URI_MAX_CHARS: Final = 2_000
-LOOPBACK: Final = frozenset({"127.0.0.1", "[::1]", "localhost"})
-"""This machine, as RFC 8252, 7.3 and 8.3 have it; `localhost` because Claude Code and others send it."""
-_PORT_MAX: Final = 65_535
-_NEVER: Final = frozenset(
-    ("about", "blob", "chrome", "data", "file", "filesystem", "ftp", "intent", "javascript", "mailto", "vbscript")
-    + ("view-source", "ws", "wss")
-)
-"""Schemes that run, read or show something by themselves: no setting makes apps of them."""
-
-# RFC 3986, 2: no blanks, controls, quotes or backslashes, and `%` only before two hexadecimal digits.
-_CHARACTERS: Final = re.compile(r"(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+")
-_SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*):(.+)")
-_WEB: Final = re.compile(
-    r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::(?P<port>[1-9][0-9]{0,4}))?(?P<rest>(?:[/?].*)?)"
-)
-_LABEL: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
-_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
-_HOST_MAX_CHARS: Final = 253
+LOOPBACK: Final = ("127.0.0.1", "[::1]", "localhost")
+_ALLOWED: Final = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()*+,;=%]+")
+"""The characters of a URI (RFC 3986, 2) but `#`, which would begin a fragment."""
+_LABEL: Final = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_PORT: Final = re.compile(r":[1-9]\d{0,4}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Web:
-    """The parts of an http or https uri; `port` is empty where none is written."""
-
-    scheme: str
-    host: str
-    port: str
-    rest: str
-
-    @property
-    def host_and_port(self) -> str:
-        return f"{self.host}:{self.port}" if self.port else self.host
-
-    @property
-    def is_loopback(self) -> bool:
-        return self.scheme == "http" and self.host in LOOPBACK
-
-
-def check(uri: str, app_schemes: Collection[str], issuer: str) -> None:
-    """Raise OAuthError(INVALID_REDIRECT_URI) unless a client may register this uri.
-
-    https anywhere but at this server, http on this machine, and the schemes of desktop apps that are named.
-    """
+def check(uri: str, app_schemes: tuple[str, ...], issuer: str) -> None:
+    """Raise OAuthError (invalid_redirect_uri) unless codes may be sent there at all."""
     if len(uri) > URI_MAX_CHARS:
-        raise _refusal(f"A redirect_uri is too long; at most {URI_MAX_CHARS} characters.")
-    if not _CHARACTERS.fullmatch(uri):
-        raise _refusal("A redirect_uri has characters that no URI has; percent-encode them.")
-    if "#" in uri:
-        raise _refusal("A redirect_uri must have no fragment (RFC 6749, 3.1.2).")
-    if "*" in uri:
-        # It would be compared as it stands; whoever writes it expects more.
-        raise _refusal("A redirect_uri must be whole; wildcards are not known here.")
-    parts = _SCHEME.fullmatch(uri)
-    if parts is None:
-        raise _refusal("A redirect_uri must be absolute, its scheme in lower case.")
-    scheme, rest = parts.groups()
-    if scheme in ("http", "https"):
-        _check_web(uri, issuer)
-    elif scheme not in app_schemes or scheme in _NEVER:
-        raise _refusal("A redirect_uri must be https, http on loopback, or of an app scheme that is allowed here.")
-    elif "@" in re.split(r"[/?]", rest.removeprefix("//"), maxsplit=1)[0]:
-        raise _refusal("A redirect_uri must name no user.")
-
-
-def _check_web(uri: str, issuer: str) -> None:
-    web = _web(uri)
-    if web is None:
-        raise _refusal(
-            "A redirect_uri must have a plain host: a name in lower case or a canonical IP address,"
-            " without user, percent-encoding or empty port."
-        )
-    if web.scheme == "http":
-        if not web.is_loopback:
-            raise _refusal("A redirect_uri must be https, except on 127.0.0.1, [::1] or localhost.")
+        raise _refused(f"A redirect URI has over {URI_MAX_CHARS} characters.")
+    if not _ALLOWED.fullmatch(uri) or re.search(r"%(?![0-9A-Fa-f]{2})", uri):
+        raise _refused("A redirect URI has characters that no URI may have, or a fragment.")
+    parts = _split(uri)
+    # The text must begin as the scheme was read: a parser that skips or lowers something reads another.
+    if not uri.startswith(f"{parts.scheme}:"):
+        raise _refused("Write the scheme of a redirect URI in lower case.")
+    if parts.scheme in app_schemes:
         return
-    own = _web(issuer)
-    if own is not None and web.host == own.host:
-        raise _refusal("A redirect_uri must not lead back to this server.")
-
-
-def matches(registered: str, given: str) -> bool:
-    """Say whether a request may name this uri, where that one is registered.
-
-    They must be the same string (RFC 3986, 6.2.1); only the port of http on loopback may differ, as programs take
-    the one that is free (RFC 8252, 7.3). 127.0.0.1, [::1] and localhost are three different hosts.
-    """
-    if registered == given:
-        return True
-    one, other = _web(registered), _web(given)
-    if one is None or other is None or not one.is_loopback:
-        return False
-    return (one.scheme, one.host, one.rest) == (other.scheme, other.host, other.rest)
+    if parts.scheme not in ("https", "http") or not uri.startswith(f"{parts.scheme}://"):
+        raise _refused("A redirect URI must be https, http on this machine, or of an app whose scheme is allowed.")
+    host, port = _host_and_port(parts.netloc)
+    if parts.scheme == "http" and host not in LOOPBACK:
+        raise _refused("Over http codes go only to 127.0.0.1, [::1] or localhost. Use https.")
+    if f"{parts.scheme}://{parts.netloc}" == issuer or (port == ":443" and f"https://{host}" == issuer):
+        raise _refused("A redirect URI may not lead back to this server.")
 
 
 def chosen(client: Client, given: str | None) -> str:
-    """Return where a request wants its code: exactly as given, or the only uri that is registered.
-
-    Raises OAuthError(INVALID_REQUEST), which must be shown to the person and sent nowhere.
-    """
+    """Return where a client's answer goes: as given, or the only one that it has registered. Raises OAuthError."""
     if given is None:
-        if len(client.redirect_uris) != 1:
-            raise OAuthError(Code.INVALID_REQUEST, "Send redirect_uri: the client has registered several.")
-        return client.redirect_uris[0]
-    if not any(matches(registered, given) for registered in client.redirect_uris):
-        raise OAuthError(Code.INVALID_REQUEST, "The redirect_uri is not one that the client has registered.")
-    return given
+        if len(client.redirect_uris) == 1:
+            return client.redirect_uris[0]
+        raise _refused("The redirect_uri is missing, and the app has more than one.")
+    if any(matches(registered, given) for registered in client.redirect_uris):
+        return given
+    raise _refused("The redirect_uri is none of those that the app has registered.")
+
+
+def matches(registered: str, given: str) -> bool:
+    """Say whether two are the same text; on this machine the port doesn't count (RFC 8252, 7.3)."""
+    if registered == given:
+        return True
+    kept, asked = _loopback_port(registered), _loopback_port(given)
+    return kept is not None and kept == asked
 
 
 def is_loopback(uri: str) -> bool:
-    """Say whether codes go to a program on the person's own machine, which any program there may be."""
-    web = _web(uri)
-    return web is not None and web.is_loopback
+    """Say whether it leads to a program on the machine of whoever opens it."""
+    return _loopback_port(uri) is not None
 
 
 def host_shown(uri: str) -> str:
-    """Return what tells a person where a code would go: the host, with a port that is written, or an app's scheme."""
-    web = _web(uri)
-    return web.host_and_port if web is not None else _scheme(uri)
+    """Return what people are shown of it: the host, with its port if it has one, or the scheme of an app."""
+    parts = urlsplit(uri)
+    return parts.netloc if parts.scheme in ("https", "http") else f"{parts.scheme}:"
 
 
 def form_action(uri: str) -> str:
-    """Return the CSP source that lets a form's answer redirect there: an origin, or `scheme:`.
-
-    CSP has no notation for IPv6 hosts, so of these the scheme stands alone.
-    """
-    web = _web(uri)
-    if web is None or web.host.startswith("["):
-        return f"{_scheme(uri)}:"
-    return f"{web.scheme}://{web.host_and_port}"
+    """Return it as a source of the Content-Security-Policy's form-action: its origin, or the scheme of an app."""
+    parts = urlsplit(uri)
+    return f"{parts.scheme}://{parts.netloc}" if parts.scheme in ("https", "http") else f"{parts.scheme}:"
 
 
-def _web(uri: str) -> _Web | None:
-    match = _WEB.fullmatch(uri)
-    if match is None:
-        return None
-    port = match["port"] or ""
-    if not _is_canonical(match["host"]) or int(port or 0) > _PORT_MAX:
-        return None
-    return _Web(match["scheme"], match["host"], port, match["rest"])
+def _loopback_port(uri: str) -> tuple[str, str] | None:
+    """Return a loopback URI as the host and what follows the port, None for any other."""
+    for host in LOOPBACK:
+        start = f"http://{host}"
+        if uri.startswith(start):
+            rest = uri[len(start) :]
+            port = _PORT.match(rest)
+            rest = rest[port.end() :] if port else rest
+            if rest[:1] in ("", "/", "?"):
+                return host, rest
+    return None
 
 
-def _is_canonical(host: str) -> bool:
-    if host.startswith("["):
-        try:
-            return f"[{IPv6Address(host[1:-1]).compressed}]" == host
-        except ValueError:
-            return False
-    labels = host.split(".")
-    if _NUMBER.fullmatch(labels[-1]):
-        # Whatever ends in a number is read as an IPv4 address, in any of its notations (WHATWG URL, 3.5).
-        try:
-            return str(IPv4Address(host)) == host
-        except ValueError:
-            return False
-    return len(host) <= _HOST_MAX_CHARS and all(map(_LABEL.fullmatch, labels))
+def _split(uri: str) -> SplitResult:
+    try:
+        return urlsplit(uri)
+    except ValueError as error:
+        raise _refused("A redirect URI can not be read.") from error
 
 
-def _scheme(uri: str) -> str:
-    return uri.partition(":")[0]
+def _host_and_port(authority: str) -> tuple[str, str]:
+    """Return the host and `:port` or nothing. Raises OAuthError for what is not plainly a host."""
+    host, bracket, port = (
+        authority.partition("]") if authority.startswith("[") else (*authority.partition(":")[:1], "", "")
+    )
+    host += bracket
+    port = authority[len(host) :]
+    if port and (not _PORT.fullmatch(port) or int(port[1:]) > 65_535):
+        raise _refused("The port of a redirect URI is not a number from 1 to 65535.")
+    if not (_is_address(host) or (_NAME.fullmatch(host) and not _is_numeric(host) and len(host) <= 253)):
+        raise _refused("The host of a redirect URI must be a plain name or address in lower case, without a user.")
+    return host, port
 
 
-def _refusal(description: str) -> OAuthError:
+def _is_address(host: str) -> bool:
+    try:
+        if host.startswith("["):
+            return str(IPv6Address(host[1:-1])) == host[1:-1]
+        return str(IPv4Address(host)) == host
+    except AddressValueError:
+        return False
+
+
+def _is_numeric(host: str) -> bool:
+    """Say whether browsers would read the name as a number, and so as an address (127.1, 0x7f000001)."""
+    return re.fullmatch(r"\d+|0x[0-9a-f]*", host.rpartition(".")[2]) is not None
+
+
+def _refused(description: str) -> OAuthError:
     return OAuthError(Code.INVALID_REDIRECT_URI, description)
