@@ -149,6 +149,10 @@ class Edge:
         """Change a memory."""
         return self.ask("PATCH", f"/memories/{memory_id}", json=changes)
 
+    def token(self, **fields: Any) -> str:
+        """Make a token for a device, by default one that reads and writes in `main`, and return it."""
+        return self.ask("POST", "/admin/tokens", json={"name": "a device", **fields})["token"]
+
     def delete(self, *ids: str, **fields: Any) -> dict[str, Any]:
         """Put memories into the trash, or purge them."""
         return self.ask("POST", "/memories/delete", json={"ids": list(ids), "confirm": True, **fields})

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator
 from functools import partial
 
+import apsw
 import pytest
 from tests.edge.agreement import agree
 from tests.edge.edge import COFFEE, ESPRESSO, HOURLY, OFTEN, Edge
@@ -45,10 +46,18 @@ def within_the_plan(run: Invocation) -> bool:
     return run.d1.statements <= STATEMENTS_MAX and run.subrequests <= STATEMENTS_MAX
 
 
+@pytest.fixture(scope="module")
+def planted(opened: Edge) -> apsw.Connection:
+    """A database with 10,000 memories, whose vectors nobody wants."""
+    opened.empty()
+    plant(opened, texts(MANY))
+    return opened.database.copy()
+
+
 @pytest.fixture
-def large(edge: Edge) -> Edge:
-    """A memory with 10,000 memories, whose vectors nobody wants."""
-    plant(edge, texts(MANY))
+def large(planted: apsw.Connection, edge: Edge) -> Edge:
+    """A memory with 10,000 memories."""
+    edge.database.put_back(planted)
     return edge
 
 
@@ -70,12 +79,16 @@ def test_a_store_and_a_search_among_ten_thousand_memories(large: Edge):
         assert cheap(run), fields
 
 
+LOG_ROWS = 9
+"""What the log of writes adds to a store."""
+
+
 def test_what_a_store_reads_grows_with_what_it_brings_and_no_faster(edge: Edge):
     for count in (0, 8, 64):
         names = [f"n{number}" for number in range(count)]
         fields = {"tags": names, "entities": names, "metadata": dict.fromkeys(names, 1)}
         run = edge.cost(partial(edge.store, f"text {count}", **fields))
-        assert run.d1.rows_read <= 60 + 20 * 3 * count, count
+        assert run.d1.rows_read <= 60 + LOG_ROWS + 20 * 3 * count, count
 
 
 FINDS: list[dict[str, object]] = [
@@ -145,6 +158,43 @@ def test_five_hundred_rich_memories_are_stored_read_changed_and_purged_within_th
     runs = edge.rig.invocations(since)
     assert all(map(within_the_plan, runs))
     assert max(run.d1.round_trips for run in runs) <= 5
+
+
+def planted_tokens(edge: Edge, count: int) -> None:
+    """Put so many tokens into the database, each of a grant of its own."""
+    edge.rows(
+        "with recursive n(i) as (select 1 union all select i + 1 from n where i < ?)"
+        " insert into oauth_grant (id, kind, name, reach, created_at, activated_at, used_at)"
+        " select printf('%032x', i), 'device', 'device ' || i, '{\"spaces\": {}, \"sync\": false}', 0, 0, 0 from n",
+        count,
+    )
+    edge.rows(
+        "insert into oauth_token (sha256, kind, grant_id, scopes, created_at)"
+        " select id || id, 'access', id, '', 0 from oauth_grant where name glob 'device *'"
+    )
+
+
+def test_a_tokens_check_is_one_query_of_few_rows_among_thousands_of_memories_and_of_tokens(large: Edge):
+    planted_tokens(large, 1_000)
+    with large.client(large.token()) as http:
+        http.get("/api/v1/memories", params={"page_size": 1}).raise_for_status()
+        large.rig.itemize(True)
+        find = large.cost(lambda: http.post("/api/v1/search", json={"query": "harbour lantern"}).raise_for_status())
+        store = large.cost(lambda: http.post("/api/v1/memories", json={"content": COFFEE}).raise_for_status())
+        large.rig.itemize(False)
+        again = large.cost(lambda: http.post("/api/v1/memories", json={"content": COFFEE}).raise_for_status())
+    for run in (find, store):
+        (check,) = [each for each in run.d1.each if "oauth_token" in each.sql]
+        assert check.rows_read <= 4
+        assert check.rows_written == 0
+    assert (find.d1.statements, find.ai, find.vectorize["query"]) == (4, 1, 1)
+    assert store.d1.round_trips == again.d1.round_trips == 2
+
+
+def test_that_a_token_was_used_is_noted_once_a_day_after_the_answer(edge: Edge):
+    with edge.client(edge.token()) as http:
+        runs = [edge.cost(lambda: http.get("/api/v1/stats").raise_for_status()) for _ in range(2)]
+    assert [run.d1.rows_written for run in runs] == [1, 0]
 
 
 @pytest.mark.parametrize("mode", ["memory_find", "memory_store", "memory_get", "memory_stats"])

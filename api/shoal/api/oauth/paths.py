@@ -6,7 +6,8 @@ All of them are served to anyone: who may do what, each decides for itself, by a
 from enum import Enum
 from typing import Final
 
-WELL_KNOWN: Final = "/.well-known/"
+WELL_KNOWN: Final = ("/.well-known/", "/mcp/.well-known/")
+"""Documents for whoever looks for the way. Some clients look below the resource."""
 PAGES: Final = ("/authorize", "/login", "/logout", "/consent", "/account")
 """For people, in a browser."""
 ENDPOINTS: Final = ("/token", "/register", "/revoke", "/introspect")
@@ -38,7 +39,7 @@ class OAuthPaths:
     """Contains all paths of OAuth's."""
 
     def __contains__(self, path: object) -> bool:
-        return isinstance(path, str) and (path in PAGES or path in ENDPOINTS or path.startswith((WELL_KNOWN, *_BELOW)))
+        return isinstance(path, str) and (path in PAGES or path in ENDPOINTS or path.startswith((*WELL_KNOWN, *_BELOW)))
 
 
 class WellKnownPaths:
