@@ -13,8 +13,9 @@ import apsw
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
+from starlette.requests import Request
 
-from shoal.api.oauth.authority import Authority, OAuthSettings
+from shoal.api.oauth.authority import AUTHORITY_KEY, Authority, OAuthSettings
 from shoal.api.oauth.ports import Fetched, FetchFailed
 from shoal.core.fakes import FakeDatabase
 from shoal.core.migrate import migrate
@@ -103,3 +104,21 @@ async def made_authority(clock: Clock | None = None, fetcher: ScriptedFetcher | 
         fetcher=fetcher or ScriptedFetcher(),
         network="192.0.2.1",
     )
+
+
+def request_of(
+    authority: Authority,
+    body: bytes | str = b"",
+    *,
+    headers: Mapping[str, str] | None = None,
+    path_params: Mapping[str, str] | None = None,
+) -> Request:
+    """Return a request as an endpoint gets it."""
+    content = body.encode() if isinstance(body, str) else body
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": content, "more_body": False}
+
+    sent = [(name.lower().encode(), value.encode("latin-1")) for name, value in (headers or {}).items()]
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": sent, "path_params": dict(path_params or {})}
+    return Request({**scope, AUTHORITY_KEY: authority}, receive)

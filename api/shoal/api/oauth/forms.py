@@ -1,5 +1,6 @@
 """Parameters as OAuth sends them: application/x-www-form-urlencoded, each at most once (RFC 6749, 3.1, appendix B)."""
 
+import re
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -12,10 +13,14 @@ PARAMETERS_MAX: Final = 256
 """The largest form is the consent page's: a few for each of its spaces."""
 VALUE_MAX_CHARS: Final = 32_768
 """The longest value is where a sign-in goes on to: a request to /authorize with all of its `state`."""
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def parse(text: str) -> dict[str, str]:
     """Return the parameters; those without a value count as left out. Raises OAuthError (invalid_request)."""
+    # What is encoded is ASCII; anything else two servers could read differently.
+    if not text.isascii() or _BAD_ESCAPE.search(text):
+        raise OAuthError(Code.INVALID_REQUEST, "The parameters are not encoded. Percent-encode them as UTF-8.")
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=PARAMETERS_MAX, errors="strict")
     except ValueError as error:  # UnicodeDecodeError among them
@@ -24,7 +29,7 @@ def parse(text: str) -> dict[str, str]:
     for name, value in pairs:
         if name in given:
             raise OAuthError(Code.INVALID_REQUEST, "A parameter is there twice. Send each once.")
-        if "\x00" in value or len(value) > VALUE_MAX_CHARS:
+        if "\x00" in name + value or len(value) > VALUE_MAX_CHARS:
             raise OAuthError(Code.INVALID_REQUEST, f"A parameter has a NUL or over {VALUE_MAX_CHARS} characters.")
         given[name] = value
     return {name: value for name, value in given.items() if value}

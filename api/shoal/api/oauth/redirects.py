@@ -32,13 +32,17 @@ def check(uri: str, app_schemes: tuple[str, ...], issuer: str) -> None:
     if not uri.startswith(f"{parts.scheme}:"):
         raise _refused("Write the scheme of a redirect URI in lower case.")
     if parts.scheme in app_schemes:
+        if uri == f"{parts.scheme}:":
+            raise _refused("A redirect URI must say more than a scheme.")
         return
     if parts.scheme not in ("https", "http") or not uri.startswith(f"{parts.scheme}://"):
         raise _refused("A redirect URI must be https, http on this machine, or of an app whose scheme is allowed.")
-    host, port = _host_and_port(parts.netloc)
+    host = _host(parts.netloc)
     if parts.scheme == "http" and host not in LOOPBACK:
         raise _refused("Over http codes go only to 127.0.0.1, [::1] or localhost. Use https.")
-    if f"{parts.scheme}://{parts.netloc}" == issuer or (port == ":443" and f"https://{host}" == issuer):
+    # Cookies know no ports, and Cloudflare serves a site at several; on loopback other ports are other programs.
+    own = urlsplit(issuer)
+    if parts.netloc == own.netloc or (parts.scheme == "https" and host == _host(own.netloc)):
         raise _refused("A redirect URI may not lead back to this server.")
 
 
@@ -73,9 +77,13 @@ def host_shown(uri: str) -> str:
 
 
 def form_action(uri: str) -> str:
-    """Return it as a source of the Content-Security-Policy's form-action: its origin, or the scheme of an app."""
+    """Return it as a source of the Content-Security-Policy's form-action: its origin, or the scheme of an app.
+
+    That policy has no notation for IPv6 hosts (CSP 3, 2.3.1), so for these the scheme stands alone.
+    """
     parts = urlsplit(uri)
-    return f"{parts.scheme}://{parts.netloc}" if parts.scheme in ("https", "http") else f"{parts.scheme}:"
+    named = parts.scheme in ("https", "http") and not parts.netloc.startswith("[")
+    return f"{parts.scheme}://{parts.netloc}" if named else f"{parts.scheme}:"
 
 
 def _loopback_port(uri: str) -> tuple[str, str] | None:
@@ -98,24 +106,22 @@ def _split(uri: str) -> SplitResult:
         raise _refused("A redirect URI can not be read.") from error
 
 
-def _host_and_port(authority: str) -> tuple[str, str]:
-    """Return the host and `:port` or nothing. Raises OAuthError for what is not plainly a host."""
-    host, bracket, port = (
-        authority.partition("]") if authority.startswith("[") else (*authority.partition(":")[:1], "", "")
-    )
-    host += bracket
+def _host(authority: str) -> str:
+    """Return the host of an authority. Raises OAuthError unless it is plainly a host, with a port or without."""
+    end = authority.find("]") + 1 if authority.startswith("[") else authority.find(":")
+    host = authority[:end] if end > 0 else authority
     port = authority[len(host) :]
     if port and (not _PORT.fullmatch(port) or int(port[1:]) > 65_535):
         raise _refused("The port of a redirect URI is not a number from 1 to 65535.")
     if not (_is_address(host) or (_NAME.fullmatch(host) and not _is_numeric(host) and len(host) <= 253)):
         raise _refused("The host of a redirect URI must be a plain name or address in lower case, without a user.")
-    return host, port
+    return host
 
 
 def _is_address(host: str) -> bool:
     try:
         if host.startswith("["):
-            return str(IPv6Address(host[1:-1])) == host[1:-1]
+            return "%" not in host and str(IPv6Address(host[1:-1])) == host[1:-1]
         return str(IPv4Address(host)) == host
     except AddressValueError:
         return False
