@@ -23,9 +23,9 @@ def pytest_configure(config: pytest.Config) -> None:
     live.use(config)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A headless Chromium. It ends with this folder's tests: while it runs, no other test can have an event loop."""
+    """A headless Chromium. It ends with its module: while it runs, no other test can have an event loop."""
     try:
         program = chromium()
     except NoChromium as error:

@@ -62,7 +62,9 @@ class Place:
     """Ids of memories in OPEN."""
     forget_counts: Callable[[], object] = lambda: None
     """Lets the server forget how many requests it has had: else it soon refuses all alike."""
-    app: "App | None" = None
+    counted: str = ""
+    """The SQLite file of those counts."""
+    app: App | None = None
     """What an authorization server knows of the fuzzer; None where the server is none."""
 
     def plant(self) -> None:
@@ -119,7 +121,15 @@ def edge(rig: Rig, counted: File, origin: str) -> Place:
     def forget_counts() -> None:
         counted.rows("delete from _mf_ratelimit_buckets")
 
-    return Place(rig.url, answer.json()["token"], OWNER_KEY, origin, forget_counts=forget_counts, app=_app(rig, origin))
+    return Place(
+        rig.url,
+        answer.json()["token"],
+        OWNER_KEY,
+        origin,
+        forget_counts=forget_counts,
+        counted=counted.connection.filename,
+        app=_app(rig, origin),
+    )
 
 
 def _app(rig: Rig, origin: str) -> App:

@@ -38,6 +38,7 @@ def run(place: Place, folder: Path, seed: int, examples: int) -> dict[str, Any]:
         "PYTHONPATH": str(Path(__file__).parent / "hooks"),
         "SCHEMATHESIS_HOOKS": "schemathesis_checks",
         "SHOAL_FUZZ_MARKER": MARKER,
+        "SHOAL_FUZZ_COUNTED": place.counted,
     }
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
@@ -62,3 +63,9 @@ def test_five_hundred_requests_of_the_openapi_document_are_answered_as_it_says(p
 def test_ten_thousand_requests_of_the_openapi_document_are_answered_as_it_says(place: Place, tmp_path: Path) -> None:
     seed = int(os.environ.get(SEED_VARIABLE, secrets.randbits(32)))
     assert sent(run(place, tmp_path, seed, 1_000)) >= 10_000
+
+
+@pytest.mark.long
+def test_ten_thousand_requests_of_the_workers_document_are_answered_as_it_says(worker: Place, tmp_path: Path) -> None:
+    seed = int(os.environ.get(SEED_VARIABLE, secrets.randbits(32)))
+    assert sent(run(worker, tmp_path, seed, 700)) >= 10_000
