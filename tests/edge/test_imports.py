@@ -17,8 +17,8 @@ OURS = {
     times.chinese times.clock times.english times.grammar times.iso8601 times.reading updating vectors weights
     """,
     "api": """
-    arguments context cors gate messages oauth oauth.admin oauth.admin_models oauth.authority oauth.gate oauth.grants
-    oauth.owner_key oauth.paths oauth.ports oauth.records oauth.secrets openapi registry rest schemas shell
+    arguments context cors gate messages oauth oauth.authority oauth.gate oauth.owner_key oauth.paths oauth.ports
+    oauth.records oauth.secrets openapi registry rest schemas shell
     """,
     "worker": """
     background bindings budget configuration consuming d1 d1_errors edge fetching indexing issuer logs models queue

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.edge.rig.harness import ROOT, SAMPLE, doing, sample
 from tests.edge.rig.process import environment
-from tests.edge.rig.rig import Rig, RigError
+from tests.edge.rig.rig import REAL_INTERNET, Rig, RigError
 from tests.edge.rig.tools import TOOLS, node
 
 GONE_S = 20.0
@@ -82,7 +82,7 @@ class Default(WorkerEntrypoint):
 
 
 def test_global_scope_is_refused_entropy_fetches_and_timers_but_loads_what_production_loads(tmp_path: Path):
-    with sample(tmp_path, sources=worker(tmp_path, GLOBAL_SCOPE)) as rig, doing(rig) as do:
+    with sample(tmp_path, sources=worker(tmp_path, GLOBAL_SCOPE), internet=REAL_INTERNET) as rig, doing(rig) as do:
         told = do("")
         breaches = {breach.rule for breach in rig.breaches()}
     assert "Randomness is not allowed while a Worker is starting" in told["entropy"]

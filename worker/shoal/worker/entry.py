@@ -37,6 +37,13 @@ set_up_logs()
 
 @lru_cache(maxsize=1)
 def _rest_face() -> ASGIApp:
+    from shoal.api.rest import rest_face
+
+    return rest_face(version=VERSION)
+
+
+@lru_cache(maxsize=1)
+def _admin_face() -> ASGIApp:
     from shoal.api.oauth.admin import router
     from shoal.api.rest import rest_face
 
@@ -61,6 +68,10 @@ async def _rest(scope: Scope, receive: Receive, send: Send) -> None:
     await _rest_face()(scope, receive, send)
 
 
+async def _admin(scope: Scope, receive: Receive, send: Send) -> None:
+    await _admin_face()(scope, receive, send)
+
+
 async def _mcp(scope: Scope, receive: Receive, send: Send) -> None:
     await _mcp_face()(scope, receive, send)
 
@@ -75,7 +86,7 @@ def _oauth_present(error: ShoalError, request_id: str, scope: Scope) -> Response
     return present(error, request_id, scope)
 
 
-_FACES: Final = Faces(_rest, _mcp, _oauth, _oauth_present)
+_FACES: Final = Faces(_rest, _admin, _mcp, _oauth, _oauth_present)
 _RUNTIME: Final = Runtime(cast("Any", js), partial(to_js, dict_converter=js.Object.fromEntries))
 _PRELOADED: Final = {"core": (), "rest": (_rest_face,), "all": (_rest_face, _mcp_face)}
 

@@ -35,6 +35,9 @@ from shoal.worker.webcrypto import WebCryptography
 HEALTH: Final = "/healthz"
 PUBLIC: Final = frozenset({HEALTH, "/openapi.json", "/docs"})
 MCP: Final = "/mcp"
+ADMIN: Final = "/api/v1/admin/"
+_DOCUMENTS: Final = frozenset({"/openapi.json", "/docs"})
+"""They describe the owner's routes too."""
 RETRY_AFTER_S: Final = 60
 """The period of the rate limit in wrangler.toml."""
 _ADDRESS: Final = b"cf-connecting-ip"
@@ -50,6 +53,8 @@ class Faces:
     """The apps without their shells."""
 
     rest: ASGIApp
+    admin: ASGIApp
+    """REST with the owner's routes, which are asked for so seldom that no new isolate should pay for them."""
     mcp: ASGIApp
     oauth: ASGIApp
     oauth_present: Present
@@ -62,7 +67,8 @@ class Faces:
             return partial(Shell, self.oauth, **options), OAUTH_PATHS
         if path.rstrip("/") == MCP:
             return partial(Shell, self.mcp), frozenset[str]()
-        return partial(Shell, self.rest), PUBLIC
+        whole = path.startswith(ADMIN) or path in _DOCUMENTS
+        return partial(Shell, self.admin if whole else self.rest), PUBLIC
 
 
 class Front:
