@@ -8,7 +8,7 @@ from urllib.parse import unquote_plus
 
 from starlette.datastructures import Headers
 
-from shoal.api.oauth import clients
+from shoal.api.oauth import clients, documents
 from shoal.api.oauth.authority import Authority, sha256
 from shoal.api.oauth.errors import Code, OAuthError
 from shoal.api.oauth.records import AuthMethod, Client
@@ -24,7 +24,10 @@ async def authenticate(authority: Authority, headers: Headers, form: Mapping[str
     for one that tries two ways at once.
     """
     method, client_id, secret = _credentials(headers, form)
-    client = await clients.find(authority, client_id)
+    if documents.is_url(client_id):
+        client = documents.named(authority, client_id)
+    else:
+        client = await clients.find(authority, client_id)
     known = client.secret_sha256 or _NOBODY
     proven = method is AuthMethod.NONE or hmac.compare_digest(known, sha256(secret))
     if method is not client.auth_method or not proven:

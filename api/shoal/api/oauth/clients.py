@@ -25,12 +25,18 @@ _GIVE: Final = (
 )
 _NOTE_USE: Final = (
     "update oauth_client set used_at = ?2, expires_at = case kind when 'registered' then ?3 else expires_at end"
-    " where id = ?1"
+    " where id = ?1 and (kind <> 'registered' or expires_at > ?2)"
 )
 _EXPIRE: Final = (
     "delete from oauth_client where id in (select id from oauth_client where expires_at <= ?1 and kind = ?2"
-    f" limit {ROWS_MAX}) returning id"
+    f" and created_at <= ?3 limit {ROWS_MAX}) returning id"
 )
+_RETIRE: Final = (
+    "update oauth_client set expires_at = ?2, secret_sha256 = null, management_sha256 = null"
+    " where id = ?1 and kind = 'registered' and expires_at > ?2 returning id"
+)
+"""A registration that has ended is still counted for its hour: removing must not make room for more."""
+_HOUR_MS: Final = 3_600_000
 _END_GRANTS: Final = (
     "update oauth_grant set revoked_at = ?2, revoked_because = 'client removed'"
     " where client_id = ?1 and revoked_at is null"
@@ -103,21 +109,21 @@ async def given(authority: Authority) -> list[Client]:
 
 async def remove(authority: Authority, client_id: str) -> bool:
     """Forget a client and end what it was allowed; return whether there was one."""
-    *_, removed = await authority.database.batch(removing(client_id, authority.clock()))
-    return bool(removed)
+    _, retired, deleted = await authority.database.batch(_removing(client_id, authority.clock()))
+    return bool(retired or deleted)
 
 
-def removing(client_id: str, now_ms: int) -> list[Statement]:
-    """Return what forgets a client; the last one returns its row."""
+def _removing(client_id: str, now_ms: int) -> list[Statement]:
     return [
         Statement(_END_GRANTS, (client_id, now_ms)),
-        Statement("delete from oauth_client where id = ?1 returning id", (client_id,)),
+        Statement(_RETIRE, (client_id, now_ms)),
+        Statement("delete from oauth_client where id = ?1 and kind <> 'registered' returning id", (client_id,)),
     ]
 
 
 def expiring(now_ms: int) -> list[Statement]:
     """Return what removes clients whose time is over, for the hourly upkeep."""
     return [
-        Statement(_EXPIRE, (now_ms, str(ClientKind.REGISTERED))),
-        Statement(_EXPIRE, (now_ms - documents.STALE_MAX_MS, str(ClientKind.DOCUMENT))),
+        Statement(_EXPIRE, (now_ms, str(ClientKind.REGISTERED), now_ms - _HOUR_MS)),
+        documents.expiring(now_ms, ROWS_MAX),
     ]

@@ -3,7 +3,8 @@ says of itself.
 
 Anyone can make us fetch by naming a URL, so a URL must be plainly a public web address, and a document is fetched once
 in a while, however often it is named: `expires_at` of its row is when it may be fetched again, and whoever moves that
-time forward fetches. A row without redirect URIs remembers that nothing could be had.
+time forward fetches. A row without redirect URIs remembers that nothing could be had. `created_at` is when the hour
+began in which the row's `fetches` are counted, for the limits.
 """
 
 import json
@@ -32,11 +33,11 @@ STALE_MAX_MS: Final = 7 * 86_400_000
 """For how long a copy stands in where a fetch fails: some sites answer servers with a challenge from time to time."""
 NETWORK_HOURLY: Final = 30
 HOURLY: Final = 300
-"""New documents that are fetched for one network, and in all."""
+"""Fetches for one network, and in all: nobody makes us call others more often than that."""
 _HOUR_MS: Final = 3_600_000
 _LABEL: Final = r"(?!-)[a-z0-9-]{1,63}(?<!-)"
 _URL: Final = re.compile(
-    rf"https://(?P<host>(?:{_LABEL}\.)+(?P<last>[a-z][a-z0-9-]{{0,61}}[a-z0-9]))(?P<path>/[\x21-\x7e]+)"
+    rf"https://(?P<host>(?:{_LABEL}\.)+(?P<last>[a-z][a-z0-9-]{{0,61}}[a-z0-9]))(?P<path>/(?!\?)[\x21-\x7e]+)"
 )
 _PRIVATE: Final = frozenset(
     {"localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "test", "invalid"}
@@ -46,20 +47,36 @@ _PRIVATE: Final = frozenset(
 _MAX_AGE: Final = re.compile(r"(?:^|[,\s])max-age=(\d{1,9})(?:$|[,\s])")
 
 _FIND: Final = "select id, kind, name, redirect_uris, metadata, expires_at from oauth_client where id = ?1"
+_FETCHES: Final = (
+    "select coalesce(sum(json_extract(metadata, '$.fetches')), 0) from oauth_client"
+    f" where created_at > ?3 - {_HOUR_MS} and kind = 'document'"
+)
 _CLAIM: Final = f"""
-insert into oauth_client (id, kind, name, redirect_uris, auth_method, network, created_at, expires_at)
-select ?1, 'document', '', '[]', 'none', ?2, ?3, ?3 + {RETRY_MS}
-where exists (select 1 from oauth_client where id = ?1)
-  or ((select count(*) from oauth_client where created_at > ?3 - {_HOUR_MS} and kind = 'document') < {HOURLY}
-    and (select count(*) from oauth_client where created_at > ?3 - {_HOUR_MS} and kind = 'document' and network = ?2)
-      < {NETWORK_HOURLY})
-on conflict (id) do update set expires_at = excluded.expires_at where expires_at <= ?3
+insert into oauth_client (id, kind, name, redirect_uris, auth_method, metadata, network, created_at, expires_at)
+select ?1, 'document', '', '[]', 'none', json_object('fetches', 1), ?2, ?3, ?3 + {RETRY_MS}
+where ({_FETCHES}) < {HOURLY} and ({_FETCHES} and network = ?2) < {NETWORK_HOURLY}
+on conflict (id) do update set expires_at = excluded.expires_at, network = excluded.network,
+  metadata = json_set(metadata, '$.fetches',
+    iif(created_at > ?3 - {_HOUR_MS}, json_extract(metadata, '$.fetches') + 1, 1)),
+  created_at = iif(created_at > ?3 - {_HOUR_MS}, created_at, excluded.created_at)
+where expires_at <= ?3
 returning id
 """
 _KEEP: Final = (
-    "update oauth_client set name = ?2, redirect_uris = ?3, metadata = ?4, expires_at = ?5"
-    " where id = ?1 and kind = 'document'"
+    "update oauth_client set name = ?2, redirect_uris = ?3, metadata = json_set(metadata, '$.fetched_at', ?4),"
+    " expires_at = ?5 where id = ?1 and kind = 'document'"
 )
+_DROP: Final = "update oauth_client set name = '', redirect_uris = '[]' where id = ?1 and kind = 'document'"
+_EXPIRE: Final = """
+delete from oauth_client where id in (
+  select id from oauth_client where kind = 'document' and created_at <= ?1
+    and expires_at <= iif(redirect_uris = '[]', ?1, ?2) limit ?3)
+returning id
+"""
+
+
+class _Unreadable(Exception):
+    """What came is no document: too long, or not JSON, as the challenge that some sites show to servers."""
 
 
 def is_url(client_id: str) -> bool:
@@ -73,7 +90,7 @@ async def find(authority: Authority, url: str) -> Client:
     Raises OAuthError: invalid_client when there is none to be had, temporarily_unavailable after too many new ones.
     """
     if not authority.settings.documents or not is_fetchable(url, authority.issuer):
-        raise OAuthError(Code.INVALID_CLIENT, "No document is fetched from such a URL. Register the client instead.")
+        raise _not_fetchable()
     now = authority.clock()
     rows = await authority.database.query(_FIND, (url,))
     if rows and cast("int", rows[0]["expires_at"]) > now:
@@ -82,21 +99,44 @@ async def find(authority: Authority, url: str) -> Client:
     if not claimed:
         if rows:
             return _copy(rows[0], now)  # another request fetches it at this moment
+        if await authority.database.query(_FIND, (url,)):
+            raise _unavailable()  # it began to between our two looks
         raise OAuthError(
             Code.TEMPORARILY_UNAVAILABLE,
-            "Too many new clients at once. Try again later.",
+            "Too many documents of clients were asked for in this hour. Try again later.",
             retry_after_s=_HOUR_MS // 1000,
         )
     try:
-        client, fresh_ms = await _fetched(authority, url)
-    except FetchFailed as error:
+        document, fresh_ms = await _fetched(authority, url)
+    except (FetchFailed, _Unreadable) as error:
         if rows:
             return _copy(rows[0], now)
         raise _unavailable() from error
-    told = json.dumps({"fetched_at": now})
-    kept = (url, client.name, json.dumps(client.redirect_uris), told, now + fresh_ms)
+    try:
+        client = _client(authority, url, document)
+    except OAuthError:
+        # The site has spoken, and says something else now: the copy is no longer what it stands for.
+        await authority.database.batch([Statement(_DROP, (url,))])
+        raise
+    kept = (url, client.name, json.dumps(client.redirect_uris), now, now + fresh_ms)
     await authority.database.batch([Statement(_KEEP, kept)])
     return client
+
+
+def named(authority: Authority, url: str) -> Client:
+    """Return the client that a URL stands for where only its identity counts, without asking for its document.
+
+    So at the token endpoint: codes and tokens are bound to the id, which such a client proves by nothing else, and a
+    connection must not end because a site answers nobody for a while. Raises OAuthError (invalid_client).
+    """
+    if not authority.settings.documents or not is_fetchable(url, authority.issuer):
+        raise _not_fetchable()
+    return Client(url, ClientKind.DOCUMENT, urlsplit(url).netloc, ())
+
+
+def expiring(now_ms: int, rows_max: int) -> Statement:
+    """Return what removes copies that are too old to stand in, and notes of failures after their hour."""
+    return Statement(_EXPIRE, (now_ms - _HOUR_MS, now_ms - STALE_MAX_MS, rows_max))
 
 
 def is_fetchable(url: str, issuer: str) -> bool:
@@ -126,43 +166,48 @@ def _copy(row: Row, now_ms: int) -> Client:
     return Client(cast("str", row["id"]), ClientKind.DOCUMENT, cast("str", row["name"]), tuple(redirect_uris))
 
 
-async def _fetched(authority: Authority, url: str) -> tuple[Client, int]:
-    """Return the client that the document describes and its freshness in ms. Raises FetchFailed, OAuthError."""
+async def _fetched(authority: Authority, url: str) -> tuple[Any, int]:
+    """Return the JSON value that is there and its freshness in ms. Raises FetchFailed, _Unreadable."""
     answer = await authority.fetcher.fetch(
         url, accept="application/json", timeout_s=TIMEOUT_S, max_bytes=DOCUMENT_MAX_BYTES
     )
-    told = client_metadata.checked(_document(answer, url), authority)
+    if answer.status != 200 or len(answer.body) > DOCUMENT_MAX_BYTES:
+        raise _Unreadable
+    try:
+        return json.loads(answer.body.decode()), _fresh_ms(answer)
+    except (ValueError, RecursionError) as error:
+        raise _Unreadable from error
+
+
+def _client(authority: Authority, url: str, document: Any) -> Client:
+    """Return the client that the document describes. Raises OAuthError."""
+    if not isinstance(document, dict) or cast("dict[str, Any]", document).get("client_id") != url:
+        raise OAuthError(Code.INVALID_CLIENT, "The document does not name its own URL as client_id.")
+    told = client_metadata.checked(cast("Any", document), authority)
     client_metadata.auth_method(told, AuthMethod.NONE, (AuthMethod.NONE,))
-    client = Client(url, ClientKind.DOCUMENT, _name(told, url), tuple(told.redirect_uris))
-    return client, _fresh_ms(answer)
+    return Client(url, ClientKind.DOCUMENT, _name(told, url), tuple(told.redirect_uris))
 
 
 def _name(told: client_metadata.ClientMetadata, url: str) -> str:
     return client_metadata.plain(told.client_name or "") or urlsplit(url).netloc
 
 
-def _document(answer: Fetched, url: str) -> Any:
-    if answer.status != 200:
-        raise FetchFailed(f"status {answer.status}")
-    if len(answer.body) > DOCUMENT_MAX_BYTES:
-        raise OAuthError(Code.INVALID_CLIENT, f"The document of the client has over {DOCUMENT_MAX_BYTES} bytes.")
-    try:
-        given = json.loads(answer.body.decode())
-    except (ValueError, RecursionError) as error:
-        raise OAuthError(Code.INVALID_CLIENT, "The document of the client is not JSON.") from error
-    if not isinstance(given, dict) or cast("dict[str, Any]", given).get("client_id") != url:
-        raise OAuthError(Code.INVALID_CLIENT, "The document does not name its own URL as client_id.")
-    return cast("Any", given)
-
-
 def _fresh_ms(answer: Fetched) -> int:
-    matched = _MAX_AGE.search(answer.headers.get("cache-control", "").lower())
+    said = answer.headers.get("cache-control", "").lower()
+    if "no-store" in said or "no-cache" in said:
+        return FRESH_MIN_MS
+    matched = _MAX_AGE.search(said)
     wanted = int(matched[1]) * 1000 if matched else FRESH_MS
     return min(max(wanted, FRESH_MIN_MS), FRESH_MAX_MS)
+
+
+def _not_fetchable() -> OAuthError:
+    return OAuthError(Code.INVALID_CLIENT, "No document is fetched from such a URL. Register the client instead.")
 
 
 def _unavailable() -> OAuthError:
     return OAuthError(
         Code.INVALID_CLIENT,
-        "The document of the client can not be fetched now. Try again in a minute, or register the client instead.",
+        f"No document of the client, JSON of at most {DOCUMENT_MAX_BYTES} bytes, can be had from its URL now."
+        " Try again in a minute, or register the client instead.",
     )
