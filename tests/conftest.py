@@ -24,6 +24,7 @@ BUDGETS_S: Final = {
     "mcp_conformance": 60,
     "browser": 60,
     "fuzz": 60,
+    "attacks": 60,
     "bench": 30,
     "edge": 150,
     "worker": 120,

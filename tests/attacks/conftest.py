@@ -1,0 +1,47 @@
+"""The Worker, attacked. Each module leaves the database as it found it: others use the same Worker."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# The tests' shared helpers lie under the root.
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+pytest.register_assert_rewrite("tests.attacks.attack")
+
+from tests import live_worker as live
+from tests.attacks.attack import Attack, plant
+from tests.edge.edge import File
+from tests.edge.rig.rig import Rig
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let these tests use the Worker."""
+    live.use(config)
+
+
+@pytest.fixture(scope="module")
+def planted(live_rig: Rig, live_counted: File) -> Iterator[Attack]:
+    """The Worker with something to steal; tests use `attack`."""
+    live_rig.drain()
+    database = File(live_rig, "d1")
+    before = database.copy()
+    found = Attack(live_rig, database)
+    plant(found)
+    found.open.close()
+    yield found
+    live_rig.drain()
+    database.put_back(before)
+    database.connection.close()
+
+
+@pytest.fixture
+def attack(planted: Attack, live_worker: Rig) -> Iterator[Attack]:
+    """The same for one attack, by which nothing may fail inside the Worker."""
+    since = live_worker.mark()
+    with planted.open:
+        yield planted
+    failed = [each for each in live_worker.invocations(since) if each.error or (each.status or 0) >= 500]
+    assert not failed, f"failed inside: {failed}\n{live_worker.log()[-5:]}"
