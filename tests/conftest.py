@@ -12,7 +12,7 @@ settings.register_profile("shoal", deadline=None)
 settings.load_profile("shoal")
 
 # Helpers, and tests that one folder borrows from another, explain what fails in them as test modules do.
-pytest.register_assert_rewrite("tests.edge.agreement", "tests.edge.edge", "tests.api", "tests.outside")
+pytest.register_assert_rewrite("tests.attacks", "tests.edge.agreement", "tests.edge.edge", "tests.api", "tests.outside")
 
 BUDGETS_S: Final = {
     "schema": 10,

@@ -110,15 +110,18 @@ def judge(answer: httpx.Response) -> None:
     assert OWNER_KEY not in answer.text + str(answer.headers)
 
 
-def says(http: httpx.Client, method: str, version: str = LEGACY, query: str = "", **params: Any) -> httpx.Response:
+def says(http: httpx.Client, method: str, version: str = LEGACY, asked: str = "", /, **params: Any) -> httpx.Response:
     """Send a message of MCP."""
     said = headers(version, method, params)
-    return http.post(f"/mcp{query}", json=message(version, method, params, 1), headers=said)
+    return http.post(f"/mcp{asked}", json=message(version, method, params, 1), headers=said)
 
 
-def calls(http: httpx.Client, tool: str, version: str = LEGACY, query: str = "", **arguments: Any) -> httpx.Response:
-    """Call a tool."""
-    return says(http, "tools/call", version, query, name=tool, arguments=arguments)
+def calls(
+    http: httpx.Client, tool: str, version: str = LEGACY, profile: str = "", /, **arguments: Any
+) -> httpx.Response:
+    """Call a tool of a profile, `classic` or the usual one."""
+    asked = f"?profile={profile}" if profile else ""
+    return says(http, "tools/call", version, asked, name=tool, arguments=arguments)
 
 
 def refused(answer: httpx.Response, error: str, status: int = 400) -> None:

@@ -9,8 +9,6 @@ import pytest
 # The tests' shared helpers lie under the root.
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-pytest.register_assert_rewrite("tests.attacks.attack")
-
 from tests import live_worker as live
 from tests.attacks.attack import Attack, plant
 from tests.edge.edge import File
