@@ -10,6 +10,7 @@ import httpx
 import pytest
 from tests.browser.pages import page_elsewhere
 from tests.edge.doubles.ai import AiEngine
+from tests.edge.doubles.internet import Internet
 from tests.edge.doubles.standin import Standin
 from tests.edge.edge import OWNER_KEY, PLAIN, File, secrets, worker
 from tests.edge.rig.rig import Rig
@@ -33,12 +34,19 @@ def page_origin() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def live_rig(tmp_path_factory: pytest.TempPathFactory, page_origin: str) -> Iterator[Rig]:
+def live_web() -> Iterator[Internet]:
+    """What the Worker reaches by fetch: nothing until a test puts something there."""
+    with Internet() as internet:
+        yield internet
+
+
+@pytest.fixture(scope="session")
+def live_rig(tmp_path_factory: pytest.TempPathFactory, page_origin: str, live_web: Internet) -> Iterator[Rig]:
     """The Worker as it is now in the checkout; tests use `live_worker`."""
     with (
         # By hashed words: the model takes seconds to load, and nothing here is about meaning.
         Standin(AiEngine.hashed()) as standin,
-        worker(tmp_path_factory.mktemp("live"), standin, ALLOWED_ORIGINS=page_origin, **secrets()) as rig,
+        worker(tmp_path_factory.mktemp("live"), standin, live_web.url, ALLOWED_ORIGINS=page_origin, **secrets()) as rig,
     ):
         yield rig
 
