@@ -35,6 +35,8 @@ class Attack:
     shown: list[str] = field(default_factory=list[str])
     """Ids in SHELF."""
     open: ExitStack = field(default_factory=ExitStack)
+    flooding: bool = False
+    """Whether 503 is an answer: it is what floods get."""
 
     @property
     def url(self) -> str:
@@ -49,7 +51,7 @@ class Attack:
     def client(self, token: str | None = None, **more: str) -> httpx.Client:
         """Return what an attacker calls with; its answers are judged."""
         said = {} if token is None else {"authorization": f"Bearer {token}"}
-        hooks = {"response": [judge]}
+        hooks = {"response": [self.judge]}
         return self.open.enter_context(
             httpx.Client(base_url=self.url, headers={**said, **more}, event_hooks=hooks, **PLAIN)
         )
@@ -58,7 +60,7 @@ class Attack:
         """Return an app with a browser; its answers are judged."""
         flow = self.open.enter_context(Flow(self.url, OWNER_KEY, address=address or new_address(), **options))
         for http in (flow.app, flow.browser.http):
-            http.event_hooks = {"response": [judge]}
+            http.event_hooks = {"response": [self.judge]}
         return flow
 
     def token(self, spaces: Mapping[str, Sequence[str]]) -> str:
@@ -81,6 +83,14 @@ class Attack:
         """Return how many apps are let in."""
         return self.count("oauth_grant", "kind = 'app' and activated_at is not null and revoked_at is null")
 
+    def judge(self, answer: httpx.Response) -> None:
+        """Refuse an answer that nobody may get."""
+        answer.read()
+        what, told = f"{answer.request.method} {answer.request.url}", answer.text + str(answer.headers)
+        assert answer.status_code < 500 or (self.flooding and answer.status_code == 503), f"{what}: {told}"
+        assert MARKER not in told, f"{what} tells what is hidden: {told}"
+        assert OWNER_KEY not in told, f"{what} tells the owner's key: {told}"
+
     @contextmanager
     def asking_nothing(self) -> Iterator[None]:
         """Hold what is done inside to no statement of the database."""
@@ -100,14 +110,6 @@ def new_address() -> str:
     """Return an address that nobody has had (RFC 2544's, for tests)."""
     number = next(_ADDRESSES)
     return f"198.18.{number // 250}.{number % 250 + 1}"
-
-
-def judge(answer: httpx.Response) -> None:
-    """Refuse an answer that nobody may get."""
-    answer.read()
-    assert answer.status_code < 500, f"{answer.request.method} {answer.request.url}: {answer.text}"
-    assert MARKER not in answer.text + str(answer.headers), f"{answer.request.url} tells what is hidden: {answer.text}"
-    assert OWNER_KEY not in answer.text + str(answer.headers)
 
 
 def says(http: httpx.Client, method: str, version: str = LEGACY, asked: str = "", /, **params: Any) -> httpx.Response:

@@ -39,7 +39,10 @@ def planted(live_rig: Rig, live_counted: File) -> Iterator[Attack]:
 def attack(planted: Attack, live_worker: Rig) -> Iterator[Attack]:
     """The same for one attack, by which nothing may fail inside the Worker."""
     since = live_worker.mark()
+    planted.flooding = False
     with planted.open:
         yield planted
-    failed = [each for each in live_worker.invocations(since) if each.error or (each.status or 0) >= 500]
+    allowed = {503} if planted.flooding else set[int]()
+    done = live_worker.invocations(since)
+    failed = [each for each in done if each.error or ((each.status or 0) >= 500 and each.status not in allowed)]
     assert not failed, f"failed inside: {failed}\n{live_worker.log()[-5:]}"
