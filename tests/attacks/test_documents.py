@@ -1,4 +1,4 @@
-"""Attacks through Client ID Metadata Documents: making the server call somebody, or take somebody for another (SSRF)."""
+"""Attacks through Client ID Metadata Documents: whom the server calls (SSRF), and for whom it takes them."""
 
 import json
 from collections.abc import Callable
