@@ -154,8 +154,8 @@ def _is_exact(value: float) -> bool:
 
 def _container(stripped: str, text: str) -> Any:
     try:
-        return json.loads(stripped)
-    except (ValueError, RecursionError):
+        return from_json(stripped)
+    except ValueError:
         return text
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pydantic_core import from_json
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Send
@@ -46,6 +47,8 @@ REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _GATE_KEY: Final = "shoal.gate"
 """Where the gate lies in the ASGI scope, for the headers of what a face refuses."""
 JSON: Final = "application/json"
+NESTING_MAX: Final = 200
+"""Levels of JSON in a body: as deep as pydantic's parser goes, which REST reads with."""
 _BODY_METHODS: Final = frozenset({"POST", "PUT", "PATCH"})
 _SECURITY_HEADERS: Final = (
     ("X-Content-Type-Options", "nosniff"),
@@ -171,7 +174,7 @@ class _Exchange:
         caller = in_time_zone(caller, self._headers)
         body = await self._read(receive)
         if body and self._method in _BODY_METHODS:
-            self._check_type()
+            self._check_type(body)
         language = language_of(self._headers.get("accept-language"))
         scope[CONTEXT_KEY] = CallContext(await shell.memory(scope), caller, language, self.request_id)
         await shell.app(scope, replay(body, receive), self.send)
@@ -224,11 +227,13 @@ class _Exchange:
         }
         access_log.info("%(method)s %(route)s %(status)d %(duration_ms).2f ms", fields, extra={"shoal": fields})
 
-    def _check_type(self) -> None:
+    def _check_type(self, body: bytes) -> None:
         sent = self._headers.get("content-type", "").partition(";")[0].strip().lower()
         if sent not in self._shell.accepts:
             taken = " or ".join(f"`Content-Type: {name}`" for name in sorted(self._shell.accepts))
             raise UnsupportedMediaType("The body is not of a type that is taken here.", f"Send it with {taken}.")
+        if sent == JSON:
+            _check_nesting(body)
 
     async def _read(self, receive: Receive) -> bytes:
         declared = self._headers.get("content-length", "0")
@@ -251,6 +256,21 @@ def _bound(size: int) -> None:
         raise BodyTooLarge(
             "The body is too large.", f"Send at most {BODY_MAX_BYTES} bytes a request.", limit=BODY_MAX_BYTES
         )
+
+
+def _check_nesting(body: bytes) -> None:
+    """Raise MalformedBody for JSON that is nested too deeply.
+
+    Python's own parser, which some faces use, recurses into it: in WebAssembly the stack ends before Python's limit is
+    reached, and the isolate with all its requests with it.
+    """
+    if body.count(b"[") + body.count(b"{") <= NESTING_MAX:
+        return
+    try:
+        from_json(body)
+    except ValueError as error:
+        mend = f"Send JSON in UTF-8, with at most {NESTING_MAX} levels of lists and objects."
+        raise MalformedBody(f"The body is not JSON that is taken here: {error}.", mend) from error
 
 
 def replay(body: bytes, receive: Receive) -> Receive:

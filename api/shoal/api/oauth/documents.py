@@ -12,6 +12,8 @@ import re
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+from pydantic_core import from_json
+
 from shoal.api.oauth import client_metadata
 from shoal.api.oauth.authority import Authority
 from shoal.api.oauth.errors import Code, OAuthError
@@ -174,8 +176,9 @@ async def _fetched(authority: Authority, url: str) -> tuple[Any, int]:
     if answer.status != 200 or len(answer.body) > DOCUMENT_MAX_BYTES:
         raise _Unreadable
     try:
-        return json.loads(answer.body.decode()), _fresh_ms(answer)
-    except (ValueError, RecursionError) as error:
+        # Not by Python's own parser: what is nested deeply would exhaust a Worker's stack, and end the isolate.
+        return from_json(answer.body), _fresh_ms(answer)
+    except ValueError as error:
         raise _Unreadable from error
 
 
