@@ -13,7 +13,7 @@ from tests.api.faces import BASE, EVERYONE, LOOPBACK, TOKENS, numbered, raw
 from shoal.api.context import context_of, one_memory
 from shoal.api.gate import HostRule
 from shoal.api.messages import Language
-from shoal.api.shell import NOBODY, Shell, error_headers, error_response
+from shoal.api.shell import NESTING_MAX, NOBODY, Shell, error_headers, error_response
 from shoal.core.service import Memory
 from shoal.schema.errors import InsufficientScope, InvalidTime, NotFound, RateLimited, ShoalError
 from shoal.schema.limits import BODY_MAX_BYTES
@@ -137,6 +137,25 @@ async def test_a_body_that_is_not_declared_as_json_is_refused(memory: Memory, ki
 async def test_json_with_a_charset_is_json(memory: Memory) -> None:
     kind = ("content-type", "Application/JSON; charset=utf-8")
     assert (await raw(shell(memory, Echo()), "POST", "/x", [kind], [b"{}"]))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * (NESTING_MAX + 1) + b"]" * (NESTING_MAX + 1),
+        b'{"a":' * 100_000,
+        b"[NaN," + b"[" * 100_000,
+        ("[" * 100_000).encode("utf-16"),
+        b"\xef\xbb\xbf" + b"[" * 100_000,
+    ],
+    ids=["a-level-too-many", "objects", "not-a-number", "utf-16", "byte-order-mark"],
+)
+async def test_json_that_is_nested_too_deeply_never_reaches_a_face(memory: Memory, body: bytes) -> None:
+    echo = Echo()
+    status, _, told = await raw(shell(memory, echo), "POST", "/x", [JSON], [body])
+    assert (status, json.loads(told)["error"]["code"], echo.body) == (400, "malformed_body", b"")
+    deepest = b"[" * NESTING_MAX + b"]" * NESTING_MAX
+    assert (await raw(shell(memory, echo), "POST", "/x", [JSON], [deepest]))[0] == 200
 
 
 async def test_a_fault_is_told_without_its_details_and_logged(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:

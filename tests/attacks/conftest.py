@@ -28,6 +28,7 @@ def planted(live_rig: Rig, live_counted: File) -> Iterator[Attack]:
     before = database.copy()
     found = Attack(live_rig, database)
     plant(found)
+    live_rig.drain()
     found.open.close()
     yield found
     live_rig.drain()

@@ -47,7 +47,7 @@ REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _GATE_KEY: Final = "shoal.gate"
 """Where the gate lies in the ASGI scope, for the headers of what a face refuses."""
 JSON: Final = "application/json"
-NESTING_MAX: Final = 200
+NESTING_MAX: Final = 201
 """Levels of JSON in a body: as deep as pydantic's parser goes, which REST reads with."""
 _BODY_METHODS: Final = frozenset({"POST", "PUT", "PATCH"})
 _SECURITY_HEADERS: Final = (
