@@ -5,6 +5,7 @@ is what the attacker was let into, as far as a test says.
 """
 
 import itertools
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ class Attack:
     shown: list[str] = field(default_factory=list[str])
     """Ids in SHELF."""
     open: ExitStack = field(default_factory=ExitStack)
+    tokens: dict[str, str] = field(default_factory=dict[str, str])
+    """Made before, by what they may do where."""
     flooding: bool = False
     """Whether 503 is an answer: it is what floods get."""
 
@@ -64,9 +67,13 @@ class Attack:
         return flow
 
     def token(self, spaces: Mapping[str, Sequence[str]]) -> str:
-        """Return a token that the owner has made."""
+        """Return a token that the owner has made: the same for the same."""
         body = {"name": "an attacker", "spaces": {space: list(deeds) for space, deeds in spaces.items()}}
-        return self.owner().post("/api/v1/admin/tokens", json=body).raise_for_status().json()["token"]
+        known = json.dumps(body)
+        if known not in self.tokens:
+            answer = self.owner().post("/api/v1/admin/tokens", json=body).raise_for_status()
+            self.tokens[known] = answer.json()["token"]
+        return self.tokens[known]
 
     def raw(self, method: str, target: str, token: str | None = None, **options: Any) -> httpx.Response:
         """Send a request whose path goes over the wire as it is written."""

@@ -198,13 +198,13 @@ def test_no_spelling_of_a_path_leads_past_the_gate(attack: Attack, path: str):
         assert "memories" not in answer.text.replace(path, "") or "error" in answer.json()
 
 
-@pytest.mark.parametrize("path", TRICKS)
-def test_no_spelling_of_a_path_makes_a_token_wider(attack: Attack, path: str):
+def test_no_spelling_of_a_path_makes_a_token_wider(attack: Attack):
     token = attack.token({SHELF: ["read"]})
     # `judge` holds what comes to the token's own space.
     body: dict[str, Any] = {"content": "smuggled", "name": "more", "spaces": {"*": ["read"]}}
-    answer = attack.raw("POST", path, token, json=body)
-    assert answer.status_code != 201 and "shoal_" not in answer.text, answer.text
+    for path in TRICKS:
+        answer = attack.raw("POST", path, token, json=body)
+        assert answer.status_code != 201 and "shoal_" not in answer.text, f"{path}: {answer.text}"
 
 
 OAUTH_TRICKS = [

@@ -78,19 +78,24 @@ POSTS = ["/login", "/consent", "/logout", "/account/revoke", "/account/token", "
 
 
 @pytest.mark.parametrize("path", POSTS)
-@pytest.mark.parametrize("origin", FORGED.values(), ids=FORGED)
-def test_a_form_of_another_origin_is_refused_before_it_is_read(attack: Attack, flow: Flow, path: str, origin: str):
-    page = flow.consent_page() if path == "/consent" else flow.browser.get("/account")
-    if path not in ("/consent", "/login"):
+def test_a_form_of_another_origin_is_refused_before_it_is_read(attack: Attack, flow: Flow, path: str):
+    if path == "/consent":
+        page = flow.consent_page()
+    elif path == "/login":
+        page = flow.browser.get("/account")
+    else:
         flow.connect()
         page = flow.browser.get("/account")
     form = {**form_of(page, path).fields, "secret": flow.owner_key, "decision": "allow", "name": "x", "0-read": "1"}
     cookies = dict(flow.browser.cookies)
     with attack.letting_nobody_in():
-        answer = flow.browser.post(path, form, origin=origin.format(url=attack.url))
-    page_without_a_way_on(answer, 403)
+        for origin in FORGED.values():
+            answer = flow.browser.post(path, form, origin=origin.format(url=attack.url))
+            page_without_a_way_on(answer, 403)
+            assert "set-cookie" not in answer.headers
     assert flow.browser.cookies == cookies
-    assert "set-cookie" not in answer.headers
+    # It was good, and is so still.
+    assert flow.browser.post(path, form).status_code in (200, 303, 400)
 
 
 def test_a_page_that_may_call_the_memory_may_not_sign_anybody_in(attack: Attack, page_origin: str):
@@ -106,15 +111,15 @@ def test_a_page_that_may_call_the_memory_may_not_sign_anybody_in(attack: Attack,
 
 
 @pytest.mark.parametrize("path", POSTS)
-@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH"])
-def test_what_changes_something_is_done_by_post_alone(attack: Attack, flow: Flow, path: str, method: str):
+def test_what_changes_something_is_done_by_post_alone(attack: Attack, flow: Flow, path: str):
     page = flow.consent_page()
     form = {**form_of(page, "/consent").fields, "decision": "allow", "secret": flow.owner_key}
     said = {"cookie": "; ".join(f"{name}={value}" for name, value in flow.browser.cookies.items())}
     with attack.letting_nobody_in():
-        answer = flow.browser.http.request(method, path, params=form, headers=said)
-    assert answer.status_code == 405
-    assert "set-cookie" not in answer.headers
+        for method in ("GET", "HEAD", "PUT", "DELETE", "PATCH"):
+            answer = flow.browser.http.request(method, path, params=form, headers=said)
+            assert answer.status_code == 405, method
+            assert "set-cookie" not in answer.headers
     assert flow.decide(page).status_code == 303
 
 
