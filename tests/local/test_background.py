@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from shoal.local import background
-from shoal.local.background import Activity, embed, empty_trash, end_when_idle, keep_going, reword
+from shoal.local.background import Activity, embed, end_when_idle, keep_going, reword, upkeep
 from shoal.schema.errors import ModelUnavailable
 from shoal.schema.models import ModelStatus
 
@@ -21,10 +21,11 @@ class Clock:
 class Memory:
     """Work that is to be done, in numbers."""
 
-    def __init__(self, waiting: int = 0, failures: int = 0, state: str = "ready") -> None:
+    def __init__(self, waiting: int = 0, failures: int = 0, state: str = "ready", logged: int = 0) -> None:
         self.waiting = waiting
         self.failures = failures
         self.state = state
+        self.logged = logged
         self.steps: list[int] = []
 
     async def embed_pending(self, limit: int) -> int:
@@ -47,6 +48,10 @@ class Memory:
 
     async def empty_trash(self) -> int:
         return await self.embed_pending(10)
+
+    async def expire_log(self) -> int:
+        self.logged = max(self.logged - 10, 0)
+        return self.logged
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -110,13 +115,16 @@ async def test_words_are_rewritten_until_none_is_left() -> None:
     assert memory.steps == [10, 10, 5, 0]
 
 
-async def test_the_trash_is_emptied_in_bounded_steps_and_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "TRASH_EVERY_S", 0.01)
-    memory = Memory(waiting=15)
-    task = asyncio.create_task(empty_trash(memory))
+async def test_the_trash_and_the_old_log_are_emptied_in_bounded_steps_and_again_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(background, "UPKEEP_EVERY_S", 0.01)
+    memory = Memory(waiting=15, logged=25)
+    task = asyncio.create_task(upkeep(memory))
     await until(lambda: len(memory.steps) > 3)
     task.cancel()
     assert memory.steps[:3] == [10, 5, 0]
+    assert memory.logged == 0
 
 
 async def test_the_daemon_ends_when_nobody_calls_and_nothing_is_left_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

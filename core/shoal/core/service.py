@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Final
 
-from shoal.core import deleting, finding, reading, rewording, statistics, storing, updating
+from shoal.core import deleting, finding, journal, reading, rewording, statistics, storing, updating
 from shoal.core.apply import Replica
 from shoal.core.backlog import NOTHING_LEFT, backlog
 from shoal.core.caller import ALL_SPACES, Caller, Scope
@@ -16,8 +16,9 @@ from shoal.core.indexing import Indexer
 from shoal.core.protocols import Database, Embedder, Phase, Statement, VectorIndex
 from shoal.core.remembered import Remembered
 from shoal.core.statistics import Health, degraded
+from shoal.core.times import MS_PER_DAY
 from shoal.schema.errors import ModelError, NotAllowed, ShoalError, VectorIndexError
-from shoal.schema.limits import TRASH_DAYS_DEFAULT
+from shoal.schema.limits import LOG_DAYS_DEFAULT, TRASH_DAYS_DEFAULT
 from shoal.schema.models import (
     DeleteAnswer,
     DeleteRequest,
@@ -193,6 +194,10 @@ class Memory:
         if purged and self._context.policy.erases_at_once:
             await self.indexer.erase_purged()
         return len(purged)
+
+    async def expire_log(self) -> int:
+        """Forget some of the log of writes that is over LOG_DAYS_DEFAULT old; return how many entries. Call until 0."""
+        return await journal.expire(self._context.database, self._context.clock() - LOG_DAYS_DEFAULT * MS_PER_DAY)
 
     async def requeue(self, caller: Caller) -> RequeueAnswer:
         """Try anew what was given up or could not be delivered, in all spaces. Raises NotAllowed.

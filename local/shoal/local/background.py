@@ -1,4 +1,4 @@
-"""What the daemon does by itself: vectors, the trash, and ending when nobody needs it or its file has gone.
+"""What the daemon does by itself: vectors, the trash and the log, and ending when nobody needs it or its file has gone.
 
 The write-ahead log is written back by the database's own writer thread in its pauses (writer.py).
 """
@@ -24,7 +24,7 @@ YIELD_MAX_S: Final = 1.0
 """How long a step waits for requests to finish; longer, and a busy day would leave the backlog for ever."""
 RETRY_MIN_S: Final = 2.0
 RETRY_MAX_S: Final = 300.0
-TRASH_EVERY_S: Final = 3600.0
+UPKEEP_EVERY_S: Final = 3600.0
 IDLE_CHECK_S: Final = 1.0
 """How often to look again when the limit is over but vectors are still being made."""
 FILE_CHECK_S: Final = 2.0
@@ -107,12 +107,14 @@ async def reword(memory: Memory, activity: Activity) -> None:
         await activity.quiet(YIELD_MAX_S)
 
 
-async def empty_trash(memory: Memory) -> None:
-    """Purge what has lain in the trash too long, now and every hour."""
+async def upkeep(memory: Memory) -> None:
+    """Purge what has lain in the trash too long and forget the oldest writes' log, now and every hour."""
     while True:
         while purged := await memory.empty_trash():
             log.info("purged %d memories from the trash", purged)
-        await asyncio.sleep(TRASH_EVERY_S)
+        while await memory.expire_log():
+            pass
+        await asyncio.sleep(UPKEEP_EVERY_S)
 
 
 async def end_when_idle(memory: Memory, activity: Activity, idle_limit_s: float, stop: Callable[[], None]) -> None:

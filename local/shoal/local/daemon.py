@@ -24,11 +24,11 @@ from shoal.local.asgi import Front
 from shoal.local.background import (
     Activity,
     embed,
-    empty_trash,
     end_when_idle,
     end_when_replaced,
     keep_going,
     reword,
+    upkeep,
 )
 from shoal.local.client import find_daemon
 from shoal.local.home import DaemonRecord, StartedBy, remove_record, write_record
@@ -201,7 +201,7 @@ class _Daemon:
         memory, activity = runtime.memory, self._activity
         jobs: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             "mcp": mcp.warm,
-            "trash": partial(empty_trash, memory),
+            "upkeep": partial(upkeep, memory),
             "words": partial(reword, memory, activity),
             "file": partial(end_when_replaced, runtime.database, self._stopping.set),
         }

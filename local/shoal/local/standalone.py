@@ -7,7 +7,7 @@ from typing import Final
 from shoal.api.mcp import serve_stdio
 from shoal.api.messages import language_of
 from shoal.local import version
-from shoal.local.background import Activity, embed, empty_trash, keep_going, reword
+from shoal.local.background import Activity, embed, keep_going, reword, upkeep
 from shoal.local.logs import set_up_logs
 from shoal.local.runtime import local_caller, open_runtime
 from shoal.local.settings import Loaded
@@ -27,7 +27,7 @@ async def _serve(loaded: Loaded, profile: str) -> None:
     async with open_runtime(loaded) as runtime:
         memory, activity = runtime.memory, Activity()
         jobs = [
-            asyncio.create_task(keep_going("trash", lambda: empty_trash(memory))),
+            asyncio.create_task(keep_going("upkeep", lambda: upkeep(memory))),
             asyncio.create_task(keep_going("words", lambda: reword(memory, activity))),
         ]
         if runtime.embedder is not None:

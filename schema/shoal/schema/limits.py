@@ -35,3 +35,5 @@ PASSAGES_MAX: Final = 1024
 """Passages of one memory: a passage's FTS row and its vector are numbered `rid * PASSAGES_MAX + passage`."""
 
 TRASH_DAYS_DEFAULT: Final = 30
+LOG_DAYS_DEFAULT: Final = 90
+"""How long the log of writes is kept."""

@@ -9,6 +9,7 @@ from starlette.types import Scope as HttpScope
 
 from shoal.api.oauth.ports import Cryptography, Fetcher
 from shoal.core.protocols import Database
+from shoal.schema.limits import LOG_DAYS_DEFAULT
 
 AUTHORITY_KEY: Final = "shoal.authority"
 """Where a request's Authority lies in its ASGI scope."""
@@ -39,7 +40,7 @@ class OAuthSettings:
     """Cloudflare Access as a login: the team's host, such as `example.cloudflareaccess.com`; empty = none."""
     access_audience: str = ""
     """The tag of the Access application."""
-    log_days: int = 90
+    log_days: int = LOG_DAYS_DEFAULT
     """How long the log of writes is kept."""
     default_time_zone: str = "UTC"
 
