@@ -10,7 +10,7 @@ from shoal.core.caller import Caller
 from shoal.core.context import EDGE
 from shoal.core.journal import LogEntry
 from shoal.schema.errors import OutOfRange, StorageError
-from shoal.schema.limits import BATCH_MAX, PAGE_MAX
+from shoal.schema.limits import BATCH_MAX, LOG_DAYS_DEFAULT, PAGE_MAX
 from shoal.schema.models import StoreItem
 
 CLAUDE = Caller(client="Claude", token="g1", device="phone")
@@ -153,6 +153,15 @@ async def test_old_entries_go_in_bounded_steps_and_the_rest_stays(rig: Rig):
     assert [entry.at for entry in await log(rig)] == [NOW + 4 * DAY, NOW + 3 * DAY]
     await rig.store("another")
     assert (await log(rig))[0].n == 6
+
+
+async def test_the_memory_forgets_its_log_after_its_time(rig: Rig):
+    await rig.store("a fact")
+    rig.clock.now += LOG_DAYS_DEFAULT * DAY
+    assert await rig.memory.expire_log() == 0
+    rig.clock.now += 1
+    assert await rig.memory.expire_log() == 1
+    assert await log(rig) == []
 
 
 async def test_an_empty_log_expires_to_nothing(rig: Rig):

@@ -68,9 +68,10 @@ class Family(RuleBasedStateMachine):
         async def race() -> list[Any]:
             return await asyncio.gather(*(_attempt(refresh(both, node.token)) for node in (one, other)))
 
+        # One that has expired is refused by what was read; of those that write, the order of writing counts.
+        over = [node.usable and self.expired(node) for node in (one, other)]
         first, second = self.run(race())
-        # What counts is the order of writing, though both have read before.
-        made = [self.judged(one, first), self.judged(other, second)]
+        made = [self.judged(one, first, over[0]), self.judged(other, second, over[1])]
         return multiple(*(node for node in made if isinstance(node, Node)))
 
     @rule(node=nodes)
@@ -106,17 +107,20 @@ class Family(RuleBasedStateMachine):
         return True
 
     def good(self, node: Node) -> bool:
-        return not self.revoked and node.usable and self.clock() < node.made_at + IDLE_MS
+        return not self.revoked and node.usable and not self.expired(node)
 
-    def judged(self, node: Node, answer: Any) -> Any:
-        """Hold an answer against the model, and move the model on."""
+    def expired(self, node: Node) -> bool:
+        return self.clock() >= node.made_at + IDLE_MS
+
+    def judged(self, node: Node, answer: Any, over: bool = False) -> Any:
+        """Hold an answer against the model, and move the model on; `over`: when read, only its time was over."""
         if self.good(node):
             assert isinstance(answer, dict)
             if node.parent is not None:
                 node.parent.spent_by = node
             return self.made(answer, node)
         assert isinstance(answer, OAuthError) and answer.code is Code.INVALID_GRANT
-        self.revoked = self.revoked or not node.usable
+        self.revoked = self.revoked or not (node.usable or over)
         return multiple()
 
     def made(self, answer: Any, parent: Node | None) -> Node:
