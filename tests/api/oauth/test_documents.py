@@ -148,6 +148,16 @@ async def test_a_client_is_what_its_document_says(authority: Authority, fetcher:
     assert fetcher.asked == [URL]
 
 
+async def test_a_document_may_prefer_a_key_if_none_will_do(authority: Authority, fetcher: ScriptedFetcher):
+    # As ChatGPT's: one document serves every server.
+    fetcher.answers[URL] = served(
+        token_endpoint_auth_method="private_key_jwt",
+        token_endpoint_auth_methods_supported=["private_key_jwt", "none"],
+        jwks_uri="https://app.example/jwks.json",
+    )
+    assert await documents.find(authority, URL) == CLIENT
+
+
 async def test_a_client_without_a_name_is_called_by_its_host(authority: Authority, fetcher: ScriptedFetcher):
     fetcher.answers[URL] = served(client_name=" \u202e ")
     assert (await documents.find(authority, URL)).name == "app.example"
@@ -229,6 +239,10 @@ async def test_while_nothing_can_be_had_a_copy_stands_in_for_seven_days(
         {"redirect_uris": ["javascript:alert(1)"]},
         {"token_endpoint_auth_method": "private_key_jwt"},
         {"token_endpoint_auth_method": "client_secret_basic"},
+        {
+            "token_endpoint_auth_method": "private_key_jwt",
+            "token_endpoint_auth_methods_supported": ["private_key_jwt", "client_secret_post"],
+        },
         {"grant_types": ["client_credentials"]},
     ],
     ids=str,

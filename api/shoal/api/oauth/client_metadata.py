@@ -1,7 +1,6 @@
 """What an app says of itself, whether it registers (RFC 7591, 2) or publishes a document: checked alike."""
 
 import unicodedata
-from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -27,6 +26,7 @@ class ClientMetadata(BaseModel):
     ]
     client_name: str | None = None
     token_endpoint_auth_method: _Word | None = None
+    token_endpoint_auth_methods_supported: Annotated[list[_Word], Field(max_length=WORDS_MAX)] = []
     grant_types: Annotated[list[_Word], Field(max_length=WORDS_MAX)] = ["authorization_code"]
     response_types: Annotated[list[_Word], Field(max_length=WORDS_MAX)] = ["code"]
 
@@ -51,13 +51,26 @@ def checked(given: Any, authority: Authority) -> ClientMetadata:
     return told
 
 
-def auth_method(told: ClientMetadata, default: AuthMethod, allowed: Sequence[AuthMethod]) -> AuthMethod:
-    """Return how the app will prove itself. Raises OAuthError (invalid_client_metadata)."""
-    wanted = told.token_endpoint_auth_method or default
-    for method in allowed:
+def auth_method(told: ClientMetadata) -> AuthMethod:
+    """Return how an app that registers will prove itself. Raises OAuthError (invalid_client_metadata)."""
+    wanted = told.token_endpoint_auth_method or AuthMethod.BASIC  # RFC 7591, 2
+    for method in AuthMethod:
         if wanted == method:
             return method
-    raise OAuthError(Code.INVALID_CLIENT_METADATA, f"token_endpoint_auth_method must be {' or '.join(allowed)}.")
+    raise OAuthError(Code.INVALID_CLIENT_METADATA, f"token_endpoint_auth_method must be {' or '.join(AuthMethod)}.")
+
+
+def require_public(told: ClientMetadata) -> None:
+    """Raise OAuthError (invalid_client_metadata) unless the app can do without a secret.
+
+    One document serves every server: ChatGPT's prefers a key, and says that it can do with none where no key is known.
+    """
+    wanted = told.token_endpoint_auth_method or AuthMethod.NONE
+    if AuthMethod.NONE not in (wanted, *told.token_endpoint_auth_methods_supported):
+        raise OAuthError(
+            Code.INVALID_CLIENT_METADATA,
+            "Neither token_endpoint_auth_method nor token_endpoint_auth_methods_supported says none.",
+        )
 
 
 def plain(name: str) -> str:

@@ -18,7 +18,7 @@ from shoal.api.oauth import client_metadata
 from shoal.api.oauth.authority import Authority
 from shoal.api.oauth.errors import Code, OAuthError
 from shoal.api.oauth.ports import Fetched, FetchFailed
-from shoal.api.oauth.records import AuthMethod, Client, ClientKind
+from shoal.api.oauth.records import Client, ClientKind
 from shoal.core.protocols import Row, Statement
 
 URL_MAX_CHARS: Final = 512
@@ -187,7 +187,7 @@ def _client(authority: Authority, url: str, document: Any) -> Client:
     if not isinstance(document, dict) or cast("dict[str, Any]", document).get("client_id") != url:
         raise OAuthError(Code.INVALID_CLIENT, "The document does not name its own URL as client_id.")
     told = client_metadata.checked(cast("Any", document), authority)
-    client_metadata.auth_method(told, AuthMethod.NONE, (AuthMethod.NONE,))
+    client_metadata.require_public(told)
     return Client(url, ClientKind.DOCUMENT, _name(told, url), tuple(told.redirect_uris))
 
 

@@ -45,7 +45,7 @@ async def register(request: Request) -> Response:
     if not authority.settings.registration:
         raise OAuthError(Code.INVALID_REQUEST, "Clients do not register themselves here. The owner can register one.")
     given = client_metadata.checked(await _json(request), authority)
-    method = client_metadata.auth_method(given, AuthMethod.BASIC, tuple(AuthMethod))
+    method = client_metadata.auth_method(given)
     secret = None if method is AuthMethod.NONE else secrets.make(Secret.CLIENT, authority.random)
     management = secrets.make(Secret.MANAGEMENT, authority.random)
     client = Client(
