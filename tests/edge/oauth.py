@@ -201,7 +201,10 @@ class Flow:
 
     def consent_page(self, **different: str) -> httpx.Response:
         """Ask, sign in where that is asked for, and return the consent page."""
-        page = self.ask(**different)
+        return self.past_sign_in(self.ask(**different))
+
+    def past_sign_in(self, page: httpx.Response) -> httpx.Response:
+        """Sign in where a page asks for it, and return the consent page behind it."""
         if "/login" in _actions(page):
             signed_in = self.sign_in(page)
             assert signed_in.status_code == 303, signed_in.text
