@@ -33,11 +33,15 @@ def mcp1_python() -> str:
     return tool(TOOLS / "mcp1" / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
 
 
+def node() -> str:
+    """Return the Node that pyright brings."""
+    return tool(Path(NODE_HOME, "node.exe") if os.name == "nt" else Path(NODE_HOME, "bin", "node"))
+
+
 def inspector() -> list[str]:
-    """Return the command of the MCP Inspector, on the Node that pyright brings."""
-    node = Path(NODE_HOME, "node.exe") if os.name == "nt" else Path(NODE_HOME, "bin", "node")
+    """Return the command of the MCP Inspector."""
     package = TOOLS / "node" / "node_modules" / "@modelcontextprotocol" / "inspector"
-    return [tool(node), tool(package / "clients" / "launcher" / "build" / "index.js"), "--cli"]
+    return [node(), tool(package / "clients" / "launcher" / "build" / "index.js"), "--cli"]
 
 
 @dataclass(frozen=True, slots=True)
