@@ -26,7 +26,7 @@ BUDGETS_S: Final = {
     "fuzz": 60,
     "attacks": 60,
     "bench": 30,
-    "edge": 150,
+    "edge": 180,
     "worker": 120,
     "root": 60,
 }
