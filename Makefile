@@ -20,7 +20,7 @@ $(UV):
 	@$(UV) sync --frozen --quiet --python $(PYTHON)
 	@touch $@
 
-clients: $(TOOLS)/mcp1/.ready $(TOOLS)/node/.ready  ## other people's MCP clients, for tests/outside
+clients: $(TOOLS)/mcp1/.ready $(TOOLS)/node/.ready  ## other people's MCP clients, for tests/outside and tests/edge
 
 $(TOOLS)/mcp1/.ready: tests/outside/mcp1.txt | $(UV)
 	@$(UV) venv --quiet --clear --python $(PYTHON) $(TOOLS)/mcp1
