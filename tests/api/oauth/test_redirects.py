@@ -39,6 +39,11 @@ REFUSED = [
     "http://127.1/cb",
     "http://2130706433/cb",
     "http://0x7f000001/cb",
+    "http://0x7f.1/cb",
+    "http://0177.0.0.1/cb",
+    "http://0/cb",
+    "http://localhost@evil.example/cb",
+    "http://LOCALHOST/cb",
     "http://[::ffff:127.0.0.1]/cb",
     "http://[0:0:0:0:0:0:0:1]/cb",
     "http://127.0.0.1@evil.example/cb",
@@ -140,6 +145,9 @@ def test_any_text_is_taken_or_refused(text: str):
         ("http://127.0.0.1:1234/cb", "http://127.0.0.1/cb"),
         ("http://localhost:1/cb?a=1", "http://localhost:2/cb?a=1"),
         ("http://[::1]/cb", "http://[::1]:5000/cb"),
+        ("http://127.0.0.1/cb", "http://127.0.0.1:65535/cb"),
+        # As VS Code registers.
+        ("http://127.0.0.1/", "http://127.0.0.1:33418/"),
     ],
 )
 def test_programs_on_this_machine_take_the_port_that_is_free(registered: str, given: str):
@@ -162,6 +170,9 @@ def test_programs_on_this_machine_take_the_port_that_is_free(registered: str, gi
         ("http://127.0.0.1/cb", "http://localhost/cb"),
         ("http://localhost/cb", "http://127.0.0.1/cb"),
         ("http://[::1]/cb", "http://127.0.0.1/cb"),
+        ("http://[::1]/cb", "http://localhost/cb"),
+        ("http://localhost/cb", "http://[::1]/cb"),
+        ("http://127.0.0.1/cb", "http://[::1]/cb"),
         ("http://127.0.0.1/cb", "https://127.0.0.1/cb"),
         ("http://127.0.0.1/cb", "http://127.0.0.1:5000/cb#x"),
         ("http://127.0.0.1/cb", "http://127.0.0.1:5000@evil.example/cb"),
@@ -169,6 +180,10 @@ def test_programs_on_this_machine_take_the_port_that_is_free(registered: str, gi
         ("http://127.0.0.1/cb", "http://127.0.0.1.evil.example/cb"),
         ("http://127.0.0.1/cb", "http://127.0.0.1:05000/cb"),
         ("http://127.0.0.1/cb", "http://127.0.0.1:٣/cb"),
+        ("http://127.0.0.1/cb", "http://127.0.0.1:1٣/cb"),
+        ("http://127.0.0.1/cb", "http://127.0.0.1:65536/cb"),
+        ("http://127.0.0.1/cb", "http://127.0.0.1:99999/cb"),
+        ("http://127.0.0.1/cb", "http://127.0.0.1:0/cb"),
         ("http://127.0.0.1/cb", "http://127.0.0.1:5000/other"),
         ("http://127.0.0.1/cb", ""),
     ],
@@ -195,6 +210,14 @@ def test_a_request_that_names_none_gets_the_only_one():
             redirects.chosen(client, None)
 
 
+@given(st.text(), st.sampled_from(redirects.LOOPBACK))
+@example("1٣", "127.0.0.1")
+@example("99999", "localhost")
+def test_a_loopback_port_is_a_number_that_a_port_can_be(port: str, host: str):
+    if redirects.matches(f"http://{host}/cb", f"http://{host}:{port}/cb"):
+        assert port.isascii() and 1 <= int(port) <= 65_535
+
+
 @given(st.text())
 @example("https://[")
 def test_a_request_that_names_another_is_refused(uri: str):
@@ -209,6 +232,8 @@ def test_a_request_that_names_another_is_refused(uri: str):
         ("https://app.example:8443/cb", "app.example:8443", "https://app.example:8443", False),
         ("http://127.0.0.1:5/cb", "127.0.0.1:5", "http://127.0.0.1:5", True),
         ("http://localhost/cb", "localhost", "http://localhost", True),
+        ("https://localhost:8443/cb", "localhost:8443", "https://localhost:8443", True),
+        ("https://localhost.example/cb", "localhost.example", "https://localhost.example", False),
         # The policy has no notation for IPv6 hosts.
         ("http://[::1]:5/cb", "[::1]:5", "http:", True),
         ("cursor://anysphere.cursor-mcp/cb", "cursor:", "cursor:", False),

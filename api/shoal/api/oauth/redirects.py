@@ -18,7 +18,8 @@ _ALLOWED: Final = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()*+,;=%]+")
 """The characters of a URI (RFC 3986, 2) but `#`, which would begin a fragment."""
 _LABEL: Final = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
-_PORT: Final = re.compile(r":[1-9]\d{0,4}")
+_PORT: Final = re.compile(r":([1-9][0-9]{0,4})")
+_PORT_MAX: Final = 65_535
 
 
 def check(uri: str, app_schemes: tuple[str, ...], issuer: str) -> None:
@@ -66,8 +67,9 @@ def matches(registered: str, given: str) -> bool:
 
 
 def is_loopback(uri: str) -> bool:
-    """Say whether it leads to a program on the machine of whoever opens it."""
-    return _loopback_port(uri) is not None
+    """Say whether it leads to a program on the machine of whoever opens it, over http or https."""
+    parts = urlsplit(uri)
+    return parts.scheme in ("https", "http") and _host(parts.netloc) in LOOPBACK
 
 
 def host_shown(uri: str) -> str:
@@ -93,7 +95,7 @@ def _loopback_port(uri: str) -> tuple[str, str] | None:
         if uri.startswith(start):
             rest = uri[len(start) :]
             port = _PORT.match(rest)
-            rest = rest[port.end() :] if port else rest
+            rest = rest[port.end() :] if port and int(port[1]) <= _PORT_MAX else rest
             if rest[:1] in ("", "/", "?"):
                 return host, rest
     return None
@@ -111,7 +113,7 @@ def _host(authority: str) -> str:
     end = authority.find("]") + 1 if authority.startswith("[") else authority.find(":")
     host = authority[:end] if end > 0 else authority
     port = authority[len(host) :]
-    if port and (not _PORT.fullmatch(port) or int(port[1:]) > 65_535):
+    if port and (not _PORT.fullmatch(port) or int(port[1:]) > _PORT_MAX):
         raise _refused("The port of a redirect URI is not a number from 1 to 65535.")
     if not (_is_address(host) or (_NAME.fullmatch(host) and not _is_numeric(host) and len(host) <= 253)):
         raise _refused("The host of a redirect URI must be a plain name or address in lower case, without a user.")
@@ -129,7 +131,7 @@ def _is_address(host: str) -> bool:
 
 def _is_numeric(host: str) -> bool:
     """Say whether browsers would read the name as a number, and so as an address (127.1, 0x7f000001)."""
-    return re.fullmatch(r"\d+|0x[0-9a-f]*", host.rpartition(".")[2]) is not None
+    return re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rpartition(".")[2]) is not None
 
 
 def _refused(description: str) -> OAuthError:
