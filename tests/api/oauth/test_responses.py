@@ -31,7 +31,7 @@ def test_a_refusal_names_its_code_and_says_what_to_do(code: Code):
 
 def test_a_client_that_is_not_known_is_told_how_it_may_show_itself():
     answer = refused(OAuthError(Code.INVALID_CLIENT, "No."))
-    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Basic")
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, 'Basic realm="shoal"')
 
 
 def test_whoever_comes_too_often_is_told_when_to_come_back():

@@ -22,7 +22,7 @@ def refused(error: OAuthError) -> Response:
     """Return a refusal."""
     headers = dict(_UNCACHED)
     if error.code is Code.INVALID_CLIENT:
-        headers["WWW-Authenticate"] = "Basic"
+        headers["WWW-Authenticate"] = 'Basic realm="shoal"'  # RFC 7617, 2 wants the realm
     if error.code is Code.INVALID_TOKEN:
         headers["WWW-Authenticate"] = f'Bearer error="{error.code}"'
     if error.retry_after_s is not None:
