@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.api.oauth.doubles import ISSUER, NOW_MS, Clock, ScriptedFetcher, made_authority
 from tests.api.oauth.flow import rows
 
-from shoal.api.oauth import clients, documents
+from shoal.api.oauth import clients, documents, redirects
 from shoal.api.oauth.authority import Authority
 from shoal.api.oauth.errors import Code, OAuthError
 from shoal.api.oauth.ports import Fetched, FetchFailed
@@ -18,12 +18,13 @@ from shoal.api.oauth.records import Client, ClientKind
 URL = "https://app.example/client.json"
 DOCUMENT = {"client_id": URL, "client_name": "App", "redirect_uris": ["https://app.example/cb", "http://127.0.0.1/cb"]}
 CLIENT = Client(URL, ClientKind.DOCUMENT, "App", ("https://app.example/cb", "http://127.0.0.1/cb"))
+JSON = {"content-type": "application/json"}
 CHALLENGE = Fetched(403, {"content-type": "text/html"}, b"<html>Are you human?</html>")
 
 
 def served(cache_control: str | None = None, **different: Any) -> Fetched:
     headers = {} if cache_control is None else {"cache-control": cache_control}
-    return Fetched(200, headers, json.dumps({**DOCUMENT, **different}).encode())
+    return Fetched(200, JSON | headers, json.dumps({**DOCUMENT, **different}).encode())
 
 
 def numbered(n: int) -> str:
@@ -158,6 +159,26 @@ async def test_a_document_may_prefer_a_key_if_none_will_do(authority: Authority,
     assert await documents.find(authority, URL) == CLIENT
 
 
+@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON", "application/oauth+json"])
+async def test_a_document_is_called_json(authority: Authority, fetcher: ScriptedFetcher, kind: str):
+    fetcher.answers[URL] = replace(served(), headers={"content-type": kind})
+    assert await documents.find(authority, URL) == CLIENT
+
+
+async def test_a_document_that_withdraws_a_redirect_uri_takes_effect_when_it_is_fetched_again(
+    authority: Authority, clock: Clock, fetcher: ScriptedFetcher
+):
+    fetcher.answers[URL] = served("max-age=300")
+    kept, withdrawn = (await documents.find(authority, URL)).redirect_uris
+    fetcher.answers[URL] = served("max-age=300", redirect_uris=[kept])
+    assert redirects.chosen(await documents.find(authority, URL), withdrawn) == withdrawn
+    clock.forward(seconds=300)
+    client = await documents.find(authority, URL)
+    assert redirects.chosen(client, kept) == kept
+    with pytest.raises(OAuthError):
+        redirects.chosen(client, withdrawn)
+
+
 async def test_a_client_without_a_name_is_called_by_its_host(authority: Authority, fetcher: ScriptedFetcher):
     fetcher.answers[URL] = served(client_name=" \u202e ")
     assert (await documents.find(authority, URL)).name == "app.example"
@@ -199,11 +220,15 @@ async def test_a_copy_is_good_for_as_long_as_the_site_says_within_bounds(
         CHALLENGE,
         replace(CHALLENGE, status=200),
         Fetched(301, {"location": "https://127.0.0.1/"}, b""),
-        Fetched(404, {}, b"{}"),
-        Fetched(200, {}, b""),
-        Fetched(200, {}, b"\xff"),
-        Fetched(200, {}, b"[" * 5000),
-        Fetched(200, {}, json.dumps({**DOCUMENT, "x": "y" * documents.DOCUMENT_MAX_BYTES}).encode()),
+        Fetched(404, JSON, b"{}"),
+        Fetched(200, JSON, b""),
+        Fetched(200, JSON, b"\xff"),
+        Fetched(200, JSON, b"[" * 5000),
+        Fetched(200, {}, json.dumps(DOCUMENT).encode()),
+        Fetched(200, {"content-type": "text/plain"}, json.dumps(DOCUMENT).encode()),
+        Fetched(200, {"content-type": "image/png; x=application/json"}, json.dumps(DOCUMENT).encode()),
+        Fetched(200, {"content-type": "text/plain, application/json"}, json.dumps(DOCUMENT).encode()),
+        Fetched(200, JSON, json.dumps({**DOCUMENT, "x": "y" * documents.DOCUMENT_MAX_BYTES}).encode()),
     ],
     ids=lambda failure: str(failure)[:60],
 )
@@ -243,6 +268,12 @@ async def test_while_nothing_can_be_had_a_copy_stands_in_for_seven_days(
             "token_endpoint_auth_method": "private_key_jwt",
             "token_endpoint_auth_methods_supported": ["private_key_jwt", "client_secret_post"],
         },
+        {
+            "token_endpoint_auth_method": "client_secret_basic",
+            "token_endpoint_auth_methods_supported": ["client_secret_basic", "none"],
+        },
+        {"client_secret": "x"},
+        {"client_secret_expires_at": 0},
         {"grant_types": ["client_credentials"]},
     ],
     ids=str,
@@ -263,7 +294,7 @@ async def test_a_document_that_says_the_wrong_thing_makes_no_client_and_ends_the
 
 @given(st.binary() | st.text().map(str.encode) | st.dictionaries(st.text(), st.text()).map(json.dumps).map(str.encode))
 async def test_no_document_makes_anything_but_a_client_or_a_refusal(body: bytes):
-    fetcher = ScriptedFetcher({URL: Fetched(200, {}, body)})
+    fetcher = ScriptedFetcher({URL: Fetched(200, JSON, body)})
     assert (await refusal(await made_authority(Clock(), fetcher))).description.isascii()
 
 

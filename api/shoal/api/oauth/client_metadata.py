@@ -13,6 +13,10 @@ from shoal.api.oauth.records import AuthMethod
 NAME_MAX_CHARS: Final = 100
 REDIRECTS_MAX: Final = 10
 WORDS_MAX: Final = 16
+_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | frozenset(
+    map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
+)
+"""Characters of letters and marks that show nothing (Unicode's Default_Ignorable_Code_Point), and an empty braille."""
 _Word = Annotated[str, Field(max_length=128)]
 
 
@@ -61,7 +65,7 @@ def auth_method(told: ClientMetadata) -> AuthMethod:
 
 
 def require_public(told: ClientMetadata) -> None:
-    """Raise OAuthError (invalid_client_metadata) unless the app can do without a secret.
+    """Raise OAuthError (invalid_client_metadata) unless the app can do without a secret, and means to have none.
 
     One document serves every server: ChatGPT's prefers a key, and says that it can do with none where no key is known.
     """
@@ -71,12 +75,21 @@ def require_public(told: ClientMetadata) -> None:
             Code.INVALID_CLIENT_METADATA,
             "Neither token_endpoint_auth_method nor token_endpoint_auth_methods_supported says none.",
         )
+    if wanted.startswith("client_secret_"):
+        raise OAuthError(
+            Code.INVALID_CLIENT_METADATA,
+            "With a document there is no shared secret. Say none instead of client_secret.",
+        )
 
 
 def plain(name: str) -> str:
     """Return a name in one line of characters that show, without those that turn the direction of text."""
     shown = (" " if character.isspace() else character for character in name)
-    kept = "".join(character for character in shown if not unicodedata.category(character).startswith("C"))
+    kept = "".join(
+        character
+        for character in shown
+        if character not in _BLANK and not unicodedata.category(character).startswith("C")
+    )
     return " ".join(kept.split())[:NAME_MAX_CHARS].strip()
 
 

@@ -46,6 +46,8 @@ _PRIVATE: Final = frozenset(
     | {"onion", "arpa", "alt"}
 )
 """Last labels that no public site has (RFC 6761, 6762, 7686, 8375, 9476; ICANN's reserved ones)."""
+_SECRETS: Final = frozenset({"client_secret", "client_secret_expires_at"})
+_JSON_TYPE: Final = re.compile(r"application/([a-z0-9!#$&^_.-]+\+)?json")
 _MAX_AGE: Final = re.compile(r"(?:^|[,\s])max-age=(\d{1,9})(?:$|[,\s])")
 
 _FIND: Final = "select id, kind, name, redirect_uris, metadata, expires_at from oauth_client where id = ?1"
@@ -78,7 +80,7 @@ returning id
 
 
 class _Unreadable(Exception):
-    """What came is no document: too long, or not JSON, as the challenge that some sites show to servers."""
+    """What came is no document: too long, or not JSON by content and type, as the challenge that some sites show."""
 
 
 def is_url(client_id: str) -> bool:
@@ -173,7 +175,9 @@ async def _fetched(authority: Authority, url: str) -> tuple[Any, int]:
     answer = await authority.fetcher.fetch(
         url, accept="application/json", timeout_s=TIMEOUT_S, max_bytes=DOCUMENT_MAX_BYTES
     )
-    if answer.status != 200 or len(answer.body) > DOCUMENT_MAX_BYTES:
+    # The type counts: whoever may leave a file on a site, as text or as a picture, is not thereby the site's app.
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if answer.status != 200 or len(answer.body) > DOCUMENT_MAX_BYTES or not _JSON_TYPE.fullmatch(kind):
         raise _Unreadable
     try:
         # Not by Python's own parser: what is nested deeply would exhaust a Worker's stack, and end the isolate.
@@ -186,6 +190,8 @@ def _client(authority: Authority, url: str, document: Any) -> Client:
     """Return the client that the document describes. Raises OAuthError."""
     if not isinstance(document, dict) or cast("dict[str, Any]", document).get("client_id") != url:
         raise OAuthError(Code.INVALID_CLIENT, "The document does not name its own URL as client_id.")
+    if _SECRETS & cast("dict[str, Any]", document).keys():
+        raise OAuthError(Code.INVALID_CLIENT_METADATA, "A document that everyone can read may hold no client_secret.")
     told = client_metadata.checked(cast("Any", document), authority)
     client_metadata.require_public(told)
     return Client(url, ClientKind.DOCUMENT, _name(told, url), tuple(told.redirect_uris))
@@ -211,6 +217,6 @@ def _not_fetchable() -> OAuthError:
 def _unavailable() -> OAuthError:
     return OAuthError(
         Code.INVALID_CLIENT,
-        f"No document of the client, JSON of at most {DOCUMENT_MAX_BYTES} bytes, can be had from its URL now."
-        " Try again in a minute, or register the client instead.",
+        f"No document of the client (application/json, at most {DOCUMENT_MAX_BYTES} bytes) can be had from its URL"
+        " now. Try again in a minute, or register the client instead.",
     )
