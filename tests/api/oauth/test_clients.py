@@ -117,6 +117,21 @@ async def test_removing_ends_what_the_client_was_allowed_and_nothing_else(author
     assert await clients.remove(authority, given.id) and await clients.given(authority) == []
 
 
+async def test_what_a_lapsed_client_was_allowed_can_still_be_ended(authority: Authority, clock: Clock):
+    client_id = await registered(authority)
+    await granted(authority, client_id)
+    clock.forward(days=1)
+    assert await clients.remove(authority, client_id)
+    assert await ended_because(authority) == ["client removed"]
+    assert not await clients.remove(authority, client_id)
+
+
+@pytest.mark.parametrize("text", ["", "0" * 31, "0" * 33, "A" * 32, "g" * 32, "０" * 32, "0" * 32 + "\n", "\ud800"])
+async def test_an_id_is_known_by_its_form(authority: Authority, text: str):
+    client, _ = await clients.give(authority, "App", REDIRECTS, AuthMethod.NONE)
+    assert clients.is_id(client.id) and not clients.is_id(text)
+
+
 async def test_the_upkeep_takes_a_bounded_number_of_clients(authority: Authority, clock: Clock):
     for n in range(3):
         await registered(authority, str(n))
@@ -128,7 +143,9 @@ async def test_the_upkeep_takes_a_bounded_number_of_clients(authority: Authority
 
 
 async def test_a_url_leads_to_its_document(authority: Authority, fetcher: ScriptedFetcher):
-    fetcher.answers[URL] = Fetched(200, {}, json.dumps({"client_id": URL, "redirect_uris": REDIRECTS}).encode())
+    fetcher.answers[URL] = Fetched(
+        200, {"content-type": "application/json"}, json.dumps({"client_id": URL, "redirect_uris": REDIRECTS}).encode()
+    )
     assert (await clients.find(authority, URL)).kind is ClientKind.DOCUMENT
 
 

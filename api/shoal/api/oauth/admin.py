@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from shoal.api.arguments import parse_json, validate, validate_query
 from shoal.api.context import context_of
-from shoal.api.oauth import clients, grants, redirects
+from shoal.api.oauth import clients, documents, grants, redirects
 from shoal.api.oauth.admin_models import (
     NAME_MAX_CHARS,
     SPACES_MAX,
@@ -46,7 +46,7 @@ _R = TypeVar("_R", bound=BaseModel)
 _DEEDS: Final = {"read": Scope.READ, "write": Scope.WRITE, "admin": Scope.ADMIN}
 _DEFAULT_SPACES: Final[dict[str, Deeds]] = {DEFAULT_SPACE: ["read", "write"]}
 _ID: Final = re.compile(r"[0-9a-f]{32}")
-"""A grant's or a client's; nothing else is looked up."""
+"""A grant's; nothing else is looked up."""
 _TOKEN_EXAMPLE: Final = {"name": "backup script", "spaces": {"main": ["read"]}, "expires_in_days": 90}
 _CLIENT_EXAMPLE: Final = {"name": "Our app", "redirect_uris": ["https://app.example.com/callback"]}
 
@@ -111,12 +111,13 @@ async def list_clients(request: Request) -> Response:
     return _json(ClientsAnswer(clients=[_client_out(client) for client in given]))
 
 
-@router.delete("/clients/{client_id}", **_docs(Removed, 404))
+@router.delete("/clients/{client_id:path}", **_docs(Removed, 404))
 async def remove_client(request: Request, client_id: str) -> Response:
-    """Forget a registered app, and end its connections."""
+    """Forget an app, however it came to be known, and end its connections. Its id may be a URL."""
     authority = _owners(request)
-    if not _ID.fullmatch(client_id) or not await clients.remove(authority, client_id):
-        raise NotFound("There is no such client.", "List them for their ids.")
+    known = clients.is_id(client_id) or documents.is_fetchable(client_id, authority.issuer)
+    if not known or not await clients.remove(authority, client_id):
+        raise NotFound("There is no such client.", "List the clients or the tokens for their ids.")
     return _json(Removed(id=client_id))
 
 

@@ -2,6 +2,7 @@
 whose id is the URL of a document (documents.py)."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Final, cast
 
@@ -12,6 +13,7 @@ from shoal.api.oauth.records import AuthMethod, Client, ClientKind
 from shoal.core.protocols import Row, Statement
 
 ID_BYTES: Final = 16
+_ID: Final = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 ID_MAX_CHARS: Final = 512
 ROWS_MAX: Final = 500
 """Clients that one step of the hourly upkeep removes."""
@@ -39,7 +41,7 @@ _RETIRE: Final = (
 _HOUR_MS: Final = 3_600_000
 _END_GRANTS: Final = (
     "update oauth_grant set revoked_at = ?2, revoked_because = 'client removed'"
-    " where client_id = ?1 and revoked_at is null"
+    " where client_id = ?1 and revoked_at is null returning id"
 )
 
 
@@ -52,6 +54,11 @@ async def find(authority: Authority, client_id: str) -> Client:
         if rows:
             return client_of(rows[0])
     raise unknown()
+
+
+def is_id(text: str) -> bool:
+    """Say whether a text can be the id of a client that we registered; nothing else need be looked up."""
+    return _ID.fullmatch(text) is not None
 
 
 def unknown() -> OAuthError:
@@ -108,9 +115,11 @@ async def given(authority: Authority) -> list[Client]:
 
 
 async def remove(authority: Authority, client_id: str) -> bool:
-    """Forget a client and end what it was allowed; return whether there was one."""
-    _, retired, deleted = await authority.database.batch(_removing(client_id, authority.clock()))
-    return bool(retired or deleted)
+    """Forget a client, of whichever kind, and end what it was allowed; return whether there was anything to end.
+
+    What it was allowed may have outlived it: a registration that has lapsed, the copy of a document that was dropped.
+    """
+    return any(await authority.database.batch(_removing(client_id, authority.clock())))
 
 
 def _removing(client_id: str, now_ms: int) -> list[Statement]:

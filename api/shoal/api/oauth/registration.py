@@ -69,7 +69,8 @@ async def show(request: Request) -> Response:
     """Show a client its own registration, without its secret. Raises OAuthError (invalid_token)."""
     authority = authority_of(request.scope)
     client, created_at = await _own(authority, request)
-    return told(_shown(authority, client, created_at))
+    # RFC 7592, 3: the answer names the token too. Only its hash is kept, but it has just been sent.
+    return told({**_shown(authority, client, created_at), "registration_access_token": bearer_token(request.scope)})
 
 
 @answering
@@ -121,8 +122,9 @@ async def _own(authority: Authority, request: Request) -> tuple[Client, int]:
         token = bearer_token(request.scope)
     except Unauthorized:
         token = ""
-    if secrets.is_well_formed(token, Secret.MANAGEMENT):
-        params = (str(request.path_params["client_id"]), sha256(token), authority.clock())
+    client_id = str(request.path_params["client_id"])
+    if clients.is_id(client_id) and secrets.is_well_formed(token, Secret.MANAGEMENT):
+        params = (client_id, sha256(token), authority.clock())
         rows = await authority.database.query(_OWN, params)
         if rows:
             return clients.client_of(rows[0]), cast("int", rows[0]["created_at"])
