@@ -4,20 +4,22 @@ import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as HttpScope
-from tests.api.oauth.doubles import Clock
-from tests.api.oauth.flow import approve, connected, ended_because, exchange, rows
+from tests.api.oauth.doubles import Clock, ScriptedFetcher
+from tests.api.oauth.flow import REDIRECT, app, approve, connected, ended_because, exchange, register, rows
 
 from shoal.api.context import CONTEXT_KEY, CallContext
 from shoal.api.oauth import admin, clients, secrets
 from shoal.api.oauth.authority import AUTHORITY_KEY, Authority
 from shoal.api.oauth.errors import OAuthError
 from shoal.api.oauth.gate import TokenGate
+from shoal.api.oauth.ports import Fetched
 from shoal.api.oauth.records import ClientKind
 from shoal.api.openapi import document
 from shoal.api.rest import rest_face
@@ -173,6 +175,7 @@ async def test_an_unknown_id_is_not_found(owner: httpx.AsyncClient, token_id: st
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
 
 
+URL = "https://app.example/client.json"
 APP = {"name": "Our app", "redirect_uris": ["https://app.example/callback", "cursor://callback"]}
 
 
@@ -233,7 +236,52 @@ async def test_a_removed_client_is_unknown_and_its_connections_end(
         await clients.find(authority, client.id)
 
 
-@pytest.mark.parametrize("client_id", ["x", "0" * 32, "%00", "https:%2F%2Fapp.example%2Fclient"])
+async def test_why_a_redirect_uri_is_refused_is_said_at_its_field(owner: httpx.AsyncClient) -> None:
+    answer = await owner.post("/api/v1/admin/clients", json={**APP, "redirect_uris": ["http://evil.example/"]})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["field"]) == (422, "invalid_input", "redirect_uris")
+    assert "https" in error["message"] and error["mend"]
+
+
+async def test_an_app_that_registered_itself_can_be_removed(owner: httpx.AsyncClient, authority: Authority) -> None:
+    client = replace(app(), id="ab" * 16)
+    await register(authority, client)
+    await exchange(authority, await approve(authority, client), client)
+    assert (await owner.get("/api/v1/admin/clients")).json() == {"clients": []}
+    answer = await owner.delete(f"/api/v1/admin/clients/{client.id}")
+    assert (answer.status_code, answer.json()) == (200, {"id": client.id})
+    assert await ended_because(authority) == ["client removed"]
+
+
+@pytest.mark.parametrize("written", [quote(URL, safe=""), URL])
+async def test_an_app_of_a_document_can_be_removed_by_its_url(
+    owner: httpx.AsyncClient, authority: Authority, fetcher: ScriptedFetcher, written: str
+) -> None:
+    told = {"client_id": URL, "redirect_uris": [REDIRECT]}
+    fetcher.answers[URL] = Fetched(200, {"content-type": "application/json"}, json.dumps(told).encode())
+    client = await clients.find(authority, URL)
+    await exchange(authority, await approve(authority, client), client)
+    assert [token["client_id"] for token in (await owner.get("/api/v1/admin/tokens")).json()["tokens"]] == [URL]
+    answer = await owner.delete(f"/api/v1/admin/clients/{written}")
+    assert (answer.status_code, answer.json()) == (200, {"id": URL})
+    assert await ended_because(authority) == ["client removed"]
+    assert await rows(authority, "select 1 from oauth_client") == []
+    assert (await owner.delete(f"/api/v1/admin/clients/{written}")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "client_id",
+    [
+        "x",
+        "0" * 32,
+        "%00",
+        "%ED%A0%80",
+        "0" * 5_000,
+        "a/b",
+        "https:%2F%2Fapp.example%2Fclient",
+        "https:%2F%2F%ED%A0%80",
+    ],
+)
 async def test_an_unknown_client_is_not_found(owner: httpx.AsyncClient, client_id: str) -> None:
     assert (await owner.delete(f"/api/v1/admin/clients/{client_id}")).status_code == 404
 

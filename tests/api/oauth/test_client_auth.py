@@ -78,6 +78,36 @@ async def test_only_the_registered_way_proves_anything(authority: Authority):
         assert (await refusal(authority, form, headers)).code is Code.INVALID_CLIENT
 
 
+@pytest.mark.parametrize("sent", AuthMethod)
+@pytest.mark.parametrize("registered", AuthMethod)
+async def test_of_all_ways_one_is_each_clients_own(authority: Authority, registered: AuthMethod, sent: AuthMethod):
+    client, secret = await clients.give(authority, "App", REDIRECTS, registered)
+    form, headers = {
+        AuthMethod.NONE: ({"client_id": client.id}, {}),
+        AuthMethod.POST: ({"client_id": client.id, "client_secret": secret or "x"}, {}),
+        AuthMethod.BASIC: ({}, basic(client.id, secret or "x")),
+    }[sent]
+    if sent is registered:
+        assert await proven(authority, form, headers) == client
+    else:
+        refused = await refusal(authority, form, headers)
+        assert (refused.code, refused.as_dict()) == (Code.INVALID_CLIENT, clients.unknown().as_dict())
+
+
+@pytest.mark.parametrize(
+    "id_and_secret", ["%zz:x", "%ff:x", "a%00b:x", "\x00:x", "%ED%A0%80:x", "a:b:c", ":", "a%3Ab:c"]
+)
+async def test_basic_credentials_that_are_no_clients_prove_nothing(authority: Authority, id_and_secret: str):
+    header = "Basic " + base64.b64encode(id_and_secret.encode()).decode()
+    assert (await refusal(authority, {}, {"authorization": header})).code is Code.INVALID_CLIENT
+
+
+async def test_the_schemes_name_may_be_written_in_any_case(authority: Authority):
+    client_id, secret = await with_secret(authority, AuthMethod.BASIC)
+    header = basic(client_id, secret)["authorization"].replace("Basic", "bASIC")
+    assert (await proven(authority, {}, {"authorization": header})).id == client_id
+
+
 async def test_two_ways_at_once_are_a_mistake(authority: Authority):
     client_id, secret = await with_secret(authority, AuthMethod.BASIC)
     both = {"client_id": client_id, "client_secret": secret}

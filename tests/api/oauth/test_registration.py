@@ -34,14 +34,14 @@ async def registered(authority: Authority, **different: Any) -> dict[str, Any]:
     answer = await register(authority, {**CLAUDE, **different})
     assert answer.status_code == 201, answer.body
     assert answer.headers["cache-control"] == "no-store"
-    return json.loads(answer.body)
+    return json.loads(bytes(answer.body))
 
 
 async def refused(authority: Authority, body: Any, headers: dict[str, str] | None = None) -> str:
     answer = await register(authority, body, headers)
     assert answer.status_code == 400
     assert await rows(authority, "select id from oauth_client") == []
-    return json.loads(answer.body)["error"]
+    return json.loads(bytes(answer.body))["error"]
 
 
 async def managed(endpoint: Any, authority: Authority, client_id: str, token: str | None) -> Response:
@@ -70,7 +70,7 @@ async def test_a_client_learns_all_that_it_is_registered_with(authority: Authori
 
 async def test_a_client_that_says_nothing_of_secrets_gets_one_for_basic(authority: Authority):
     answer = await register(authority, {"redirect_uris": ["https://app.example/cb"]})
-    told = json.loads(answer.body)
+    told = json.loads(bytes(answer.body))
     assert told["token_endpoint_auth_method"] == "client_secret_basic"
     assert told["client_secret"].startswith("shoal_s_") and told["client_secret_expires_at"] == 0
     assert told["client_name"] == "app.example"
@@ -180,7 +180,7 @@ _VALUES = st.recursive(
 @given(st.dictionaries(st.sampled_from([*CLAUDE, "scope", "x"]), _VALUES).map(json.dumps) | st.text() | st.binary())
 async def test_no_body_makes_anything_but_a_client_or_a_refusal(body: str | bytes):
     answer = await register(await made_authority(), body)
-    told = json.loads(answer.body)
+    told = json.loads(bytes(answer.body))
     if answer.status_code != 201:
         assert (answer.status_code, told["error"]) in {(400, "invalid_client_metadata"), (400, "invalid_redirect_uri")}
         assert told["error_description"].isascii()
@@ -190,7 +190,7 @@ async def test_one_network_registers_thirty_clients_an_hour(authority: Authority
     for _ in range(registration.NETWORK_HOURLY):
         await registered(authority)
     answer = await register(authority, CLAUDE)
-    assert (answer.status_code, json.loads(answer.body)["error"]) == (429, "temporarily_unavailable")
+    assert (answer.status_code, json.loads(bytes(answer.body))["error"]) == (429, "temporarily_unavailable")
     assert answer.headers["retry-after"] == "3600"
     await registered(replace(authority, network="192.0.2.2"))
     clock.forward(seconds=3600)
@@ -218,7 +218,7 @@ async def test_registration_can_be_switched_off(authority: Authority):
 async def test_a_client_reads_its_own_registration(authority: Authority):
     told = await registered(authority, token_endpoint_auth_method="client_secret_post")
     answer = await managed(registration.show, authority, told["client_id"], told["registration_access_token"])
-    shown = json.loads(answer.body)
+    shown = json.loads(bytes(answer.body))
     assert answer.status_code == 200 and "client_secret" not in shown
     del told["client_secret"], told["client_secret_expires_at"]
     assert shown == told
@@ -246,7 +246,7 @@ async def test_a_client_that_removes_itself_loses_what_it_was_allowed(authority:
 async def test_what_can_be_no_clients_id_opens_nothing(authority: Authority, endpoint: Any, client_id: str):
     told = await registered(authority)
     answer = await managed(endpoint, authority, client_id, told["registration_access_token"])
-    assert (answer.status_code, json.loads(answer.body)["error"]) == (401, "invalid_token")
+    assert (answer.status_code, json.loads(bytes(answer.body))["error"]) == (401, "invalid_token")
 
 
 @pytest.mark.parametrize("endpoint", [registration.show, registration.remove])
@@ -254,7 +254,7 @@ async def test_only_its_own_token_opens_a_registration(authority: Authority, clo
     one, other = await registered(authority), await registered(authority, token_endpoint_auth_method=None)
     for token in (None, "", "x", other["registration_access_token"], other["client_secret"], "shoal_m_" + "x" * 43):
         answer = await managed(endpoint, authority, one["client_id"], token)
-        assert (answer.status_code, json.loads(answer.body)["error"]) == (401, "invalid_token")
+        assert (answer.status_code, json.loads(bytes(answer.body))["error"]) == (401, "invalid_token")
         assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
     clock.forward(days=1)
     assert (await managed(endpoint, authority, one["client_id"], one["registration_access_token"])).status_code == 401

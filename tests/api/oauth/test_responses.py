@@ -16,7 +16,7 @@ def assert_not_kept(answer: Response) -> None:
 
 def test_no_cache_keeps_an_answer():
     answer = told({"access_token": "x"}, 201)
-    assert (answer.status_code, json.loads(answer.body)) == (201, {"access_token": "x"})
+    assert (answer.status_code, json.loads(bytes(answer.body))) == (201, {"access_token": "x"})
     assert answer.media_type == "application/json"
     assert_not_kept(answer)
 
@@ -24,7 +24,7 @@ def test_no_cache_keeps_an_answer():
 @pytest.mark.parametrize("code", Code)
 def test_a_refusal_names_its_code_and_says_what_to_do(code: Code):
     answer = refused(OAuthError(code, "Do this."))
-    assert json.loads(answer.body) == {"error": code.value, "error_description": "Do this."}
+    assert json.loads(bytes(answer.body)) == {"error": code.value, "error_description": "Do this."}
     assert ("www-authenticate" in answer.headers) == (answer.status_code == 401)
     assert_not_kept(answer)
 
@@ -50,7 +50,7 @@ async def test_an_endpoint_refuses_by_raising(authority: Authority):
 
     assert (await endpoint(request_of(authority, "x"))).status_code == 200
     answer = await endpoint(request_of(authority))
-    assert (answer.status_code, json.loads(answer.body)["error"]) == (400, "invalid_grant")
+    assert (answer.status_code, json.loads(bytes(answer.body))["error"]) == (400, "invalid_grant")
     assert endpoint.__doc__ == "Say this."
 
 
