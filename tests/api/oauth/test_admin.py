@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as HttpScope
 from tests.api.oauth.doubles import Clock, ScriptedFetcher
-from tests.api.oauth.flow import REDIRECT, app, approve, connected, ended_because, exchange, register, rows
+from tests.api.oauth.flow import REDIRECT, Counting, app, approve, connected, ended_because, exchange, register, rows
 
 from shoal.api.context import CONTEXT_KEY, CallContext
 from shoal.api.oauth import admin, clients, secrets
@@ -284,6 +284,19 @@ async def test_an_app_of_a_document_can_be_removed_by_its_url(
 )
 async def test_an_unknown_client_is_not_found(owner: httpx.AsyncClient, client_id: str) -> None:
     assert (await owner.delete(f"/api/v1/admin/clients/{client_id}")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "client_id", ["x", "A" * 32, "0" * 33, "http:%2F%2Fapp.example%2Fx", "https:%2F%2F127.0.0.1%2Fx"]
+)
+async def test_what_can_be_no_clients_id_is_not_looked_for(
+    authority: Authority, memory: Memory, client_id: str
+) -> None:
+    asked = Counting(authority.database)
+    transport = httpx.ASGITransport(face_of(replace(authority, database=asked), memory, OWNER))
+    async with httpx.AsyncClient(transport=transport, base_url="https://memory.example") as owner:
+        assert (await owner.delete(f"/api/v1/admin/clients/{client_id}")).status_code == 404
+    assert (asked.queries, asked.batches) == (0, [])
 
 
 async def test_the_log_is_read_page_by_page_the_newest_first(owner: httpx.AsyncClient, authority: Authority) -> None:

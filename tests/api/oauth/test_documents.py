@@ -159,6 +159,17 @@ async def test_a_document_may_prefer_a_key_if_none_will_do(authority: Authority,
     assert await documents.find(authority, URL) == CLIENT
 
 
+async def test_a_document_has_five_kib_and_not_a_byte_more(
+    authority: Authority, clock: Clock, fetcher: ScriptedFetcher
+):
+    longest = json.dumps(DOCUMENT).encode().ljust(documents.DOCUMENT_MAX_BYTES)
+    fetcher.answers[URL] = Fetched(200, JSON, longest + b" ")
+    assert (await refusal(authority)).code is Code.INVALID_CLIENT
+    clock.forward(seconds=60)
+    fetcher.answers[URL] = Fetched(200, JSON, longest)
+    assert await documents.find(authority, URL) == CLIENT
+
+
 @pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON", "application/oauth+json"])
 async def test_a_document_is_called_json(authority: Authority, fetcher: ScriptedFetcher, kind: str):
     fetcher.answers[URL] = replace(served(), headers={"content-type": kind})

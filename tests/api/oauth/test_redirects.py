@@ -69,6 +69,7 @@ REFUSED = [
     "https://app.example:65536/cb",
     "https://app.example:80:80/cb",
     "https://[::1/cb",
+    "https://" + "a." * 124 + "example/cb",
     "https://[fe80::1%25eth0]/cb",
     "https://1.2.3/cb",
     "https://0300.0.2.1/cb",
@@ -135,6 +136,7 @@ def test_any_text_is_taken_or_refused(text: str):
         return
     assert text.isascii() and text.isprintable() and " " not in text
     assert redirects.host_shown(text) and redirects.form_action(text)
+    assert redirects.is_loopback(text) in (True, False)
 
 
 @pytest.mark.parametrize(
@@ -186,6 +188,7 @@ def test_programs_on_this_machine_take_the_port_that_is_free(registered: str, gi
         ("http://127.0.0.1/cb", "http://127.0.0.1:0/cb"),
         ("http://127.0.0.1/cb", "http://127.0.0.1:5000/other"),
         ("http://127.0.0.1/cb", ""),
+        ("http://localhostx/cb", "http://localhost:1x/cb"),
     ],
 )
 def test_nothing_else_may_differ(registered: str, given: str):

@@ -234,6 +234,9 @@ async def test_a_client_that_removes_itself_loses_what_it_was_allowed(authority:
     answer = await managed(registration.remove, *own)
     assert (answer.status_code, bytes(answer.body)) == (204, b"")
     assert await ended_because(authority) == ["client removed"]
+    assert (
+        await rows(authority, "select 1 from oauth_client where coalesce(secret_sha256, management_sha256) > ''") == []
+    )
     with pytest.raises(OAuthError) as unknown:
         await clients.find(authority, told["client_id"])
     assert unknown.value.code is Code.INVALID_CLIENT

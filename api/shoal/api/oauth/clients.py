@@ -19,7 +19,7 @@ ROWS_MAX: Final = 500
 """Clients that one step of the hourly upkeep removes."""
 _FIND: Final = (
     "select id, kind, name, redirect_uris, auth_method, secret_sha256 from oauth_client"
-    " where id = ?1 and kind <> 'document' and coalesce(expires_at > ?2, 1)"
+    " where id = ?1 and coalesce(expires_at > ?2, 1)"
 )
 _GIVE: Final = (
     "insert into oauth_client (id, kind, name, redirect_uris, auth_method, secret_sha256, created_at)"
