@@ -21,7 +21,7 @@ _PORT: Final = re.compile(r"(:\d{1,5})?")
 _AUTHORITY: Final = re.compile(r"([a-z0-9_-]+(\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\])(:\d{1,5})?")
 """What may follow `://`, in lower case (RFC 3986, 3.2, without userinfo): a name or an address, and a port."""
 _ORIGIN: Final = re.compile(rf"[a-z][a-z0-9+.-]*://{_AUTHORITY.pattern}")
-_DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
+DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 
 
 class Gate(Protocol):
@@ -169,11 +169,11 @@ class HostRule:
         if self.may_read(origin):
             return True
         scheme, _, page = origin.partition("://")
-        if scheme not in _DEFAULT_PORTS or not _AUTHORITY.fullmatch(page):
+        if scheme not in DEFAULT_PORTS or not _AUTHORITY.fullmatch(page):
             return False
         loopback = [name for name in self.hosts if name.removesuffix(":*") in _LOOPBACK]
         # Browsers leave the default port out of both headers; other clients and proxies may write it in one of them.
-        port = _DEFAULT_PORTS[scheme]
+        port = DEFAULT_PORTS[scheme]
         own = page.removesuffix(port) == host.removesuffix(port)
         return own or any(_matches(page, allowed) for allowed in loopback)
 

@@ -18,7 +18,6 @@ from fastapi import APIRouter, FastAPI, Request
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from shoal.api.arguments import parse_json, validate, validate_query
@@ -26,7 +25,7 @@ from shoal.api.context import MemoryProvider, context_of
 from shoal.api.gate import Gate, HostRule
 from shoal.api.openapi import PUBLIC, docs_page, document, json_of, route_docs
 from shoal.api.registry import CHANGES, READS, WRITES
-from shoal.api.shell import Shell, error_headers, error_response, internal_error, new_request_id
+from shoal.api.shell import Shell, allowed_methods, error_headers, error_response, internal_error, new_request_id
 from shoal.core.caller import Caller, Scope
 from shoal.core.service import Memory
 from shoal.schema.errors import (
@@ -134,24 +133,24 @@ _DELETE_EXAMPLE: Final = {"tags": "draft", "dry_run": True}
 async def store(request: Request) -> Response:
     """Store one memory, or several as `items`."""
     memory, caller = _served(request)
-    answer = await memory.store(await _body(request, StoreRequest), caller)
+    answer = await memory.store(await body_of(request, StoreRequest), caller)
     if isinstance(answer, StoreBatchAnswer):
         created = any(result.status is StoreStatus.CREATED for result in answer.results)
-        return _json(answer, 201 if created else 200)
+        return answered(answer, 201 if created else 200)
     if answer.status is StoreStatus.WAS_FORGOTTEN:
         raise WasForgotten(
             "This text was deleted before; nothing was written.", "Send revive = true to bring it back.", id=answer.id
         )
     if answer.status is StoreStatus.CREATED:
-        return _json(answer, 201, {"Location": f"{router.prefix}/memories/{answer.id}"})
-    return _json(answer)
+        return answered(answer, 201, {"Location": f"{router.prefix}/memories/{answer.id}"})
+    return answered(answer)
 
 
 @router.get("/memories", **route_docs(GetAnswer, needs=READS, query=GetRequest))
 async def list_memories(request: Request) -> Response:
     """List memories page by page, filtered; or read several by `ids`."""
     memory, caller = _served(request)
-    return _json(await memory.get(_query(request, GetRequest), caller))
+    return answered(await memory.get(_query(request, GetRequest), caller))
 
 
 @router.post(
@@ -160,7 +159,7 @@ async def list_memories(request: Request) -> Response:
 async def delete_memories(request: Request) -> Response:
     """Put memories into the trash, or purge them, by ids or by filters."""
     memory, caller = _served(request)
-    return _json(await _deleted(memory, await _body(request, DeleteRequest), caller))
+    return answered(await _deleted(memory, await body_of(request, DeleteRequest), caller))
 
 
 @router.get("/memories/{memory_id}", **route_docs(MemoryOut, 404, needs=READS, query=GetRequest, without=_ONE))
@@ -170,7 +169,7 @@ async def get_memory(request: Request, memory_id: str) -> Response:
     answer = await memory.get(_query(request, GetRequest, id=memory_id), caller)
     if not answer.memories:
         raise _not_found(memory_id)
-    return _json(answer.memories[0])
+    return answered(answer.memories[0])
 
 
 @router.patch(
@@ -179,7 +178,7 @@ async def get_memory(request: Request, memory_id: str) -> Response:
 async def update_memory(request: Request, memory_id: str) -> Response:
     """Change a memory; the id stands in the path. New content makes a new memory that supersedes it."""
     memory, caller = _served(request)
-    return _json(await memory.update(await _body(request, UpdateRequest, id=memory_id), caller))
+    return answered(await memory.update(await body_of(request, UpdateRequest, id=memory_id), caller))
 
 
 @router.delete(
@@ -191,7 +190,7 @@ async def delete_memory(request: Request, memory_id: str) -> Response:
     answer = await _deleted(memory, _query(request, DeleteRequest, id=memory_id), caller)
     if answer.status is DeleteStatus.NOT_FOUND:
         raise _not_found(memory_id)
-    return _json(answer)
+    return answered(answer)
 
 
 @router.post("/memories/{memory_id}/revive", **route_docs(ReviveAnswer, 404, needs=CHANGES))
@@ -201,42 +200,42 @@ async def revive_memory(request: Request, memory_id: str) -> Response:
     answer = await memory.revive([memory_id], caller)
     if answer.not_found:
         raise _not_found(memory_id)
-    return _json(answer)
+    return answered(answer)
 
 
 @router.post("/search", **route_docs(FindAnswer, needs=READS, body=FindRequest, example=_FIND_EXAMPLE))
 async def search(request: Request) -> Response:
     """Search by meaning and words."""
     memory, caller = _served(request)
-    return _json(await memory.find(await _body(request, FindRequest), caller))
+    return answered(await memory.find(await body_of(request, FindRequest), caller))
 
 
 @router.get("/search", **route_docs(FindAnswer, needs=READS, query=FindRequest))
 async def search_by_query(request: Request) -> Response:
     """Search by meaning and words; `q` may stand for `query`."""
     memory, caller = _served(request)
-    return _json(await memory.find(_query(request, FindRequest), caller))
+    return answered(await memory.find(_query(request, FindRequest), caller))
 
 
 @router.get("/stats", **route_docs(StatsAnswer, needs=READS))
 async def stats(request: Request) -> Response:
     """Count, and say what doesn't work as it should."""
     memory, caller = _served(request)
-    return _json(await memory.stats(caller))
+    return answered(await memory.stats(caller))
 
 
 @router.post("/admin/requeue", **route_docs(RequeueAnswer, needs={Scope.ADMIN}))
 async def requeue(request: Request) -> Response:
     """Try anew what was given up: memories that the model refused, messages that could not be delivered."""
     memory, caller = _served(request)
-    return _json(await memory.requeue(caller))
+    return answered(await memory.requeue(caller))
 
 
 async def _health(request: Request) -> Response:
     """Say whether all is well. 200 also when degraded: it serves; 503 when the storage fails."""
     memory = context_of(request.scope).memory
     degraded, pending = await memory.check()
-    return _json(
+    return answered(
         Health(
             status="degraded" if degraded else "ok",
             version=request.app.version,
@@ -277,22 +276,13 @@ async def _http_refused(request: Request, error: Exception) -> Response:
         shown = NotFound("There is no such path.", "See /docs for those that there are.")
     elif refused.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         # Starlette names the methods of the first route that fits; a path may have several.
-        headers["Allow"] = ", ".join(_methods(request))
+        headers["Allow"] = ", ".join(allowed_methods(request.scope))
         if request.method == "OPTIONS":
             return Response(None, HTTPStatus.NO_CONTENT, {"Allow": headers["Allow"]})
         shown = MethodNotAllowed(f"{request.method} is not for this path.", f"Use {headers['Allow']}.")
     else:
         shown = internal_error()
     return error_response(shown, context_of(request.scope).request_id, headers)
-
-
-def _methods(request: Request) -> list[str]:
-    routes: list[Route] = request.app.routes
-    fitting = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
-    # /memories/delete is no memory's path, though an id could stand there.
-    named = [route for route in fitting if route.path == request.scope["path"]]
-    methods = {method for route in named or fitting for method in route.methods or ()}
-    return sorted(methods | {"HEAD"} if "GET" in methods else methods)
 
 
 async def _failed(request: Request, _error: Exception) -> Response:
@@ -306,7 +296,7 @@ def _served(request: Request) -> tuple[Memory, Caller]:
     return context.memory, replace(context.caller, clamps=False)
 
 
-async def _body(request: Request, model: type[_R], **from_path: str) -> _R:
+async def body_of(request: Request, model: type[_R], **from_path: str) -> _R:
     """Return the request in the body. Raises InvalidInput also when the body contradicts the path."""
     body = await request.body()
     if not body:
@@ -340,5 +330,6 @@ def _not_found(memory_id: str) -> NotFound:
     return NotFound("There is no such memory.", "Look for its id by a search.", id=memory_id)
 
 
-def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def answered(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer as JSON."""
     return Response(answer.model_dump_json(), status, headers, "application/json")

@@ -9,9 +9,9 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic_core import from_json
 from starlette.datastructures import Headers, MutableHeaders
@@ -64,6 +64,23 @@ NOBODY: Final = Caller(scopes=frozenset(), spaces=())
 def new_request_id() -> str:
     """Return a random request id."""
     return secrets.token_hex(8)
+
+
+def media_type(headers: Mapping[str, str]) -> str:
+    """Return the type of a body in lower case, without its parameters; empty when none is named."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def allowed_methods(scope: HttpScope) -> list[str]:
+    """Return the methods of a path of a face with routes, sorted, for `Allow`. HEAD goes with each GET."""
+    from starlette.routing import Match, Route  # Only faces with routes need it.
+
+    routes = cast("list[Route]", scope["app"].routes)
+    fitting = [route for route in routes if route.matches(scope)[0] is not Match.NONE]
+    # /memories/delete is no memory's path, though an id could stand there.
+    named = [route for route in fitting if route.path == scope["path"]]
+    methods = {method for route in named or fitting for method in route.methods or ()}
+    return sorted(methods | {"HEAD"} if "GET" in methods else methods)
 
 
 def error_response(error: ShoalError, request_id: str, headers: dict[str, str] | None = None) -> Response:
@@ -228,7 +245,7 @@ class _Exchange:
         access_log.info("%(method)s %(route)s %(status)d %(duration_ms).2f ms", fields, extra={"shoal": fields})
 
     def _check_type(self, body: bytes) -> None:
-        sent = self._headers.get("content-type", "").partition(";")[0].strip().lower()
+        sent = media_type(self._headers)
         if sent not in self._shell.accepts:
             taken = " or ".join(f"`Content-Type: {name}`" for name in sorted(self._shell.accepts))
             raise UnsupportedMediaType("The body is not of a type that is taken here.", f"Send it with {taken}.")

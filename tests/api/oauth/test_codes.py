@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,9 +27,9 @@ from shoal.api.oauth.authority import Authority
 from shoal.api.oauth.errors import Code, OAuthError
 
 
-async def refused(authority: Authority, code: str, error: Code, **different: object) -> None:
+async def refused(authority: Authority, code: str, error: Code, **different: Any) -> None:
     with pytest.raises(OAuthError) as caught:
-        await exchange(authority, code, **different)  # type: ignore[arg-type]
+        await exchange(authority, code, **different)
     assert caught.value.code is error
     assert code not in caught.value.description
 

@@ -134,7 +134,10 @@ async def test_clients_that_were_away_too_long_go(authority: Authority, clock: C
 
 
 async def test_the_log_of_writes_is_kept_for_its_days(authority: Authority, clock: Clock) -> None:
-    entry = "insert into write_log (at, action, space, client, token, device, ids) values (?1, 'store', 'main', '', '', '', '[]')"  # noqa: E501
+    entry = (
+        "insert into write_log (at, action, space, client, token, device, ids)"
+        " values (?1, 'store', 'main', '', '', '', '[]')"
+    )
     await authority.database.batch([Statement(entry, (clock(),))])
     clock.forward(days=90)
     brief = replace(authority, settings=replace(authority.settings, log_days=91))

@@ -1,13 +1,10 @@
 """Under which name a request has reached us: that of the authorization server which answers it."""
 
-from typing import Final
-
 from starlette.types import Scope as HttpScope
 
+from shoal.api.gate import DEFAULT_PORTS
 from shoal.schema.errors import HostNotAllowed
 from shoal.worker.configuration import LOOPBACK, PUBLIC_URL
-
-_DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 
 
 def issuer(scope: HttpScope, public_url: str) -> str:
@@ -21,7 +18,7 @@ def issuer(scope: HttpScope, public_url: str) -> str:
     hosts = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
     host = hosts[0] if len(hosts) == 1 else ""
     scheme = scope["scheme"] if LOOPBACK.fullmatch(host) else "https"
-    origin = f"{scheme}://{host.removesuffix(_DEFAULT_PORTS.get(scheme, ''))}"
+    origin = f"{scheme}://{host.removesuffix(DEFAULT_PORTS.get(scheme, ''))}"
     if not PUBLIC_URL.fullmatch(origin):
         raise HostNotAllowed(
             "The Host header is no name of a server.",

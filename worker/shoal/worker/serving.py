@@ -145,7 +145,7 @@ class _Limiter:
     async def count(self, scope: HttpScope, caller: Caller | None) -> None:
         limit: RateLimitBinding = configuration.binding(self._env, "LIMIT")
         if caller is None:
-            key = f"address {network(header(scope, _ADDRESS))}"
+            key = f"address {authority_of(scope).network}"
         else:
             key = "owner" if caller.owner else f"grant {caller.token}"
         if not (await limit.limit({"key": key}))["success"]:

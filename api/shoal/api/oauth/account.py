@@ -16,8 +16,10 @@ from shoal.api.oauth.forms import read_form
 from shoal.api.oauth.grants import Because
 from shoal.api.oauth.handles import HandleRefused
 from shoal.api.oauth.login_page import login_page
-from shoal.api.oauth.pages import ACCOUNT_PATH, NAME_MAX_CHARS, element, language_for, notice, problem, told
+from shoal.api.oauth.pages import element, language_for, notice, problem, told
 from shoal.api.oauth.passphrase import PassphraseRefused
+from shoal.api.oauth.paths import ACCOUNT
+from shoal.api.oauth.records import NAME_MAX_CHARS
 from shoal.api.oauth.sessions import Session
 from shoal.api.oauth.words import Line
 from shoal.core.text import clean
@@ -38,7 +40,7 @@ async def account(request: Request) -> Response:
     language = language_for(request.headers)
     session = await identity.current(authority, request.headers)
     if session is None:
-        return login_page(language, ACCOUNT_PATH)
+        return login_page(language, ACCOUNT)
     line = _DONE.get(request.query_params.get("done", ""))
     said = None if line is None else Said(element("p", told(line, language), class_="done", role="status"))
     return await account_page.shown(authority, session, language, said)
@@ -122,13 +124,13 @@ async def _sent(request: Request) -> _Sent | Response:
 
 
 def _gone(language: Language) -> Response:
-    link = element("p", element("a", told(Line.ACCOUNT, language), href=ACCOUNT_PATH))
+    link = element("p", element("a", told(Line.ACCOUNT, language), href=ACCOUNT))
     return problem(language, Line.FORM_GONE, Line.FORM_GONE_ACCOUNT_MEND, status=403, link=link)
 
 
 def _back(done: str) -> Response:
     """Return to the page by GET, so that loading it again sends nothing twice."""
-    headers = {"Location": f"{ACCOUNT_PATH}?done={done}", "Cache-Control": "no-store"}
+    headers = {"Location": f"{ACCOUNT}?done={done}", "Cache-Control": "no-store"}
     return Response(status_code=303, headers=headers)
 
 

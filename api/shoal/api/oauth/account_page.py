@@ -14,9 +14,6 @@ from shoal.api.oauth.authority import Authority
 from shoal.api.oauth.choices import Offer, fields, offered, words
 from shoal.api.oauth.connected import COUNTED_MAX, Connected, Write, connected
 from shoal.api.oauth.pages import (
-    ACCOUNT_PATH,
-    LOGOUT_PATH,
-    NAME_MAX_CHARS,
     Html,
     Part,
     button,
@@ -30,7 +27,8 @@ from shoal.api.oauth.pages import (
     plain,
     told,
 )
-from shoal.api.oauth.records import CLIENT_SCOPES, GrantKind
+from shoal.api.oauth.paths import ACCOUNT, ACCOUNT_PASSPHRASE, ACCOUNT_REVOKE, ACCOUNT_TOKEN, LOGOUT
+from shoal.api.oauth.records import CLIENT_SCOPES, NAME_MAX_CHARS, GrantKind
 from shoal.api.oauth.sessions import Session
 from shoal.api.oauth.words import Line
 from shoal.core.times import iso, zone_named
@@ -38,9 +36,6 @@ from shoal.schema.limits import SPACE_MAX_CHARS
 
 PURPOSE: Final = "account"
 """What the handle of this page is for: one for all of its forms, since each of them leads to a new page."""
-REVOKE_PATH: Final = ACCOUNT_PATH + "/revoke"
-PASSPHRASE_PATH: Final = ACCOUNT_PATH + "/passphrase"
-TOKEN_PATH: Final = ACCOUNT_PATH + "/token"
 _PASSPHRASE_MAX_CHARS: Final = str(passphrase.MAX_CHARS)
 
 
@@ -87,7 +82,7 @@ def token_page(authority: Authority, language: Language, name: str, token: str) 
         element("code", token, class_="secret"),
         paragraph(Line.TOKEN_ONCE, language),
         paragraph(Line.TOKEN_ADDRESS, language, address=element("code", authority.resource)),
-        element("p", element("a", told(Line.ACCOUNT, language), href=ACCOUNT_PATH)),
+        element("p", element("a", told(Line.ACCOUNT, language), href=ACCOUNT)),
     )
 
 
@@ -115,7 +110,7 @@ def _card(each: Connected, handle: Html, language: Language, zone: ZoneInfo) -> 
         element("h3", isolated(name)),
         paragraph(Line.DEVICE, language, class_="soft") if grant.kind is GrantKind.DEVICE else "",
         element("dl", *(joined((element("dt", told(line, language)), element("dd", part))) for line, part in rows)),
-        form(REVOKE_PATH, handle, hidden("grant", grant.id), revoke),
+        form(ACCOUNT_REVOKE, handle, hidden("grant", grant.id), revoke),
         class_="card",
     )
 
@@ -169,7 +164,7 @@ def _token_form(offer: Offer, handle: Html, language: Language, given: Mapping[s
         element("summary", told(Line.MAKE_TOKEN, language)),
         paragraph(Line.TOKEN_ABOUT, language, class_="soft", header=header),
         form(
-            TOKEN_PATH,
+            ACCOUNT_TOKEN,
             handle,
             element("div", element("label", told(Line.TOKEN_NAME, language), for_="token-name"), name, class_="field"),
             fields(offer, language, given),
@@ -196,7 +191,7 @@ def _passphrase_form(handle: Html, language: Language, *, is_set: bool) -> Html:
 
     about = told(Line.PASSPHRASE_ABOUT, language, count=str(passphrase.MIN_CHARS))
     removing = form(
-        PASSPHRASE_PATH,
+        ACCOUNT_PASSPHRASE,
         handle,
         hidden("remove", "1"),
         element("div", button(Line.REMOVE_PASSPHRASE, language, class_="danger"), class_="actions"),
@@ -206,7 +201,7 @@ def _passphrase_form(handle: Html, language: Language, *, is_set: bool) -> Html:
         element("h2", told(Line.PASSPHRASE, language)),
         paragraph(Line.PASSPHRASE_SET if is_set else Line.PASSPHRASE_NONE, language),
         form(
-            PASSPHRASE_PATH,
+            ACCOUNT_PASSPHRASE,
             handle,
             field("passphrase", Line.NEW_PASSPHRASE),
             field("again", Line.PASSPHRASE_AGAIN),
@@ -222,7 +217,7 @@ def _sign_out(handle: Html, language: Language) -> Html:
         "section",
         element("h2", told(Line.SIGNING_OUT, language)),
         form(
-            LOGOUT_PATH,
+            LOGOUT,
             handle,
             button(Line.SIGN_OUT, language, class_="plain"),
             " ",

@@ -8,11 +8,10 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from shoal.api.arguments import parse_json, validate, validate_query
+from shoal.api.arguments import validate_query
 from shoal.api.context import context_of
 from shoal.api.oauth import clients, documents, grants, redirects
 from shoal.api.oauth.admin_models import (
-    NAME_MAX_CHARS,
     SPACES_MAX,
     ClientMade,
     ClientOut,
@@ -32,14 +31,15 @@ from shoal.api.oauth.authority import Authority, authority_of
 from shoal.api.oauth.client_metadata import REDIRECTS_MAX
 from shoal.api.oauth.errors import OAuthError
 from shoal.api.oauth.grants import Because, GrantRow
-from shoal.api.oauth.records import AuthMethod, Client, Reach
+from shoal.api.oauth.records import NAME_MAX_CHARS, AuthMethod, Client, Reach
 from shoal.api.openapi import route_docs
+from shoal.api.rest import answered, body_of
 from shoal.api.schemas import compact_schema
 from shoal.core import journal
 from shoal.core.caller import ALL_SPACES, DEFAULT_SPACE, Scope
 from shoal.core.text import clean
 from shoal.core.times import MS_PER_DAY, iso
-from shoal.schema.errors import InvalidInput, MalformedBody, NotAllowed, NotFound, TooMany
+from shoal.schema.errors import InvalidInput, NotAllowed, NotFound, TooMany
 from shoal.schema.limits import SPACE_MAX_CHARS
 
 _R = TypeVar("_R", bound=BaseModel)
@@ -67,21 +67,21 @@ def _docs(answer: type[BaseModel], *errors: int, body: type[BaseModel] | None = 
 async def make_token(request: Request) -> Response:
     """Make a token for a device or a script. It is shown in this answer and never again."""
     authority = _owners(request)
-    wanted = await _body(request, TokenRequest)
+    wanted = await body_of(request, TokenRequest)
     name = clean(wanted.name, "name", NAME_MAX_CHARS)
     device = clean(wanted.device, "device", NAME_MAX_CHARS) if wanted.device is not None else ""
     reach = _reach(_DEFAULT_SPACES if wanted.spaces is None else wanted.spaces, wanted.sync)
     days = wanted.expires_in_days
     expires_at = None if days is None else authority.clock() + days * MS_PER_DAY
     grant_id, token = await grants.make_device_token(authority, name, device, reach, expires_at)
-    return _json(TokenMade(id=grant_id, token=token), 201)
+    return answered(TokenMade(id=grant_id, token=token), 201)
 
 
 @router.get("/tokens", **_docs(TokensAnswer))
 async def list_tokens(request: Request) -> Response:
     """List what lets someone in: the apps that you connected and the tokens that you made."""
     rows = await grants.listed(_owners(request))
-    return _json(TokensAnswer(tokens=[_token_out(row) for row in rows]))
+    return answered(TokensAnswer(tokens=[_token_out(row) for row in rows]))
 
 
 @router.delete("/tokens/{token_id}", **_docs(Removed, 404))
@@ -90,25 +90,25 @@ async def revoke_token(request: Request, token_id: str) -> Response:
     authority = _owners(request)
     if not _ID.fullmatch(token_id) or not await grants.revoke(authority, token_id, Because.OWNER):
         raise NotFound("There is no such token, or it has ended already.", "List them for their ids.")
-    return _json(Removed(id=token_id))
+    return answered(Removed(id=token_id))
 
 
 @router.post("/clients", **_docs(ClientMade, body=ClientRequest, example=_CLIENT_EXAMPLE))
 async def make_client(request: Request) -> Response:
     """Register an app beforehand. Its secret, if it has one, is shown in this answer and never again."""
     authority = _owners(request)
-    wanted = await _body(request, ClientRequest)
+    wanted = await body_of(request, ClientRequest)
     name = clean(wanted.name, "name", NAME_MAX_CHARS)
     _check_redirects(authority, wanted.redirect_uris)
     client, secret = await clients.give(authority, name, wanted.redirect_uris, AuthMethod(wanted.auth_method))
-    return _json(ClientMade(**_client_out(client).model_dump(), client_secret=secret), 201)
+    return answered(ClientMade(**_client_out(client).model_dump(), client_secret=secret), 201)
 
 
 @router.get("/clients", **_docs(ClientsAnswer))
 async def list_clients(request: Request) -> Response:
     """List the apps that you registered beforehand."""
     given = await clients.given(_owners(request))
-    return _json(ClientsAnswer(clients=[_client_out(client) for client in given]))
+    return answered(ClientsAnswer(clients=[_client_out(client) for client in given]))
 
 
 @router.delete("/clients/{client_id:path}", **_docs(Removed, 404))
@@ -118,7 +118,7 @@ async def remove_client(request: Request, client_id: str) -> Response:
     known = clients.is_id(client_id) or documents.is_fetchable(client_id, authority.issuer)
     if not known or not await clients.remove(authority, client_id):
         raise NotFound("There is no such client.", "List the clients or the tokens for their ids.")
-    return _json(Removed(id=client_id))
+    return answered(Removed(id=client_id))
 
 
 @router.get("/log", **_docs(LogAnswer, query=LogRequest))
@@ -131,7 +131,7 @@ async def read_log(request: Request) -> Response:
         authority.database, token=wanted.token, client=wanted.client, before=wanted.before, limit=wanted.limit
     )
     lines = [_line(entry) for entry in entries]
-    return _json(LogAnswer(entries=lines, next=lines[-1].n if len(lines) == wanted.limit else None))
+    return answered(LogAnswer(entries=lines, next=lines[-1].n if len(lines) == wanted.limit else None))
 
 
 def _owners(request: Request) -> Authority:
@@ -205,14 +205,3 @@ def _line(entry: journal.LogEntry) -> LogLine:
         device=entry.device,
         ids=list(entry.ids),
     )
-
-
-async def _body(request: Request, model: type[_R]) -> _R:
-    body = await request.body()
-    if not body:
-        raise MalformedBody("The body is empty.", "Send one JSON object.")
-    return validate(model, parse_json(body))
-
-
-def _json(answer: BaseModel, status: int = 200) -> Response:
-    return Response(answer.model_dump_json(), status, media_type="application/json")

@@ -8,8 +8,6 @@ from shoal.core.statements import INT_MAX
 from shoal.schema.limits import PAGE_DEFAULT
 from shoal.schema.models import Answer, Request
 
-NAME_MAX_CHARS: Final = 100
-"""Characters of a token's, device's or client's name."""
 SPACES_MAX: Final = 64
 """Spaces that one token may name."""
 DAYS_MAX: Final = 3_650

@@ -11,7 +11,8 @@ from shoal.api.oauth import asked, consent_page, identity, returning
 from shoal.api.oauth.asked import Refused, Unanswerable
 from shoal.api.oauth.authority import Authority, authority_of
 from shoal.api.oauth.login_page import login_page
-from shoal.api.oauth.pages import AUTHORIZE_PATH, language_for, page, paragraph
+from shoal.api.oauth.pages import language_for, page, paragraph
+from shoal.api.oauth.paths import AUTHORIZE
 from shoal.api.oauth.words import Line
 
 
@@ -50,7 +51,7 @@ def unanswerable(error: Unanswerable, language: Language) -> Response:
 async def login_form_actions(authority: Authority, next_: str) -> tuple[str, ...]:
     """Return the CSP sources for a login form that leads on to `next_`: where its app may be answered at once."""
     path, _, query = next_.partition("?")
-    if path != AUTHORIZE_PATH:
+    if path != AUTHORIZE:
         return ()
     try:
         _, wanted = await asked.read(authority, query)
@@ -71,4 +72,4 @@ async def _refused(
 
 def _login(authority: Authority, language: Language, query: str, redirect_uri: str) -> Response:
     sources = returning.form_actions(authority, redirect_uri)
-    return login_page(language, f"{AUTHORIZE_PATH}?{query}", form_actions=sources)
+    return login_page(language, f"{AUTHORIZE}?{query}", form_actions=sources)

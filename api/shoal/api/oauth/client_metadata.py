@@ -8,9 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from shoal.api.oauth import redirects
 from shoal.api.oauth.authority import Authority
 from shoal.api.oauth.errors import Code, OAuthError
-from shoal.api.oauth.records import AuthMethod
+from shoal.api.oauth.records import NAME_MAX_CHARS, AuthMethod
 
-NAME_MAX_CHARS: Final = 100
 REDIRECTS_MAX: Final = 10
 WORDS_MAX: Final = 16
 _BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | frozenset(

@@ -9,7 +9,8 @@ from typing import Final, cast
 from shoal.api.oauth import documents, secrets
 from shoal.api.oauth.authority import Authority, OAuthSettings, sha256
 from shoal.api.oauth.errors import Code, OAuthError
-from shoal.api.oauth.records import AuthMethod, Client, ClientKind
+from shoal.api.oauth.grants import Because, ending
+from shoal.api.oauth.records import COUNTED_MS, AuthMethod, Client, ClientKind
 from shoal.core.protocols import Row, Statement
 
 ID_BYTES: Final = 16
@@ -38,11 +39,6 @@ _RETIRE: Final = (
     " where id = ?1 and kind = 'registered' and expires_at > ?2 returning id"
 )
 """A registration that has ended is still counted for its hour: removing must not make room for more."""
-_HOUR_MS: Final = 3_600_000
-_END_GRANTS: Final = (
-    "update oauth_grant set revoked_at = ?2, revoked_because = 'client removed'"
-    " where client_id = ?1 and revoked_at is null returning id"
-)
 
 
 async def find(authority: Authority, client_id: str) -> Client:
@@ -83,6 +79,22 @@ def note_use(client_id: str | None, now_ms: int, settings: OAuthSettings) -> Sta
     return Statement(_NOTE_USE, (client_id, now_ms, now_ms + settings.client_s * 1000))
 
 
+def made(
+    authority: Authority, kind: ClientKind, name: str, redirect_uris: Sequence[str], auth_method: AuthMethod
+) -> tuple[Client, str | None]:
+    """Return a new client, which nobody knows yet, and its secret if it is to have one."""
+    secret = None if auth_method is AuthMethod.NONE else secrets.make(secrets.Secret.CLIENT, authority.random)
+    client = Client(
+        id=authority.random(ID_BYTES).hex(),
+        kind=kind,
+        name=name,
+        redirect_uris=tuple(redirect_uris),
+        auth_method=auth_method,
+        secret_sha256=None if secret is None else sha256(secret),
+    )
+    return client, secret
+
+
 async def give(
     authority: Authority, name: str, redirect_uris: Sequence[str], auth_method: AuthMethod
 ) -> tuple[Client, str | None]:
@@ -90,15 +102,7 @@ async def give(
 
     The redirect URIs must have been checked (redirects.check).
     """
-    secret = None if auth_method is AuthMethod.NONE else secrets.make(secrets.Secret.CLIENT, authority.random)
-    client = Client(
-        id=authority.random(ID_BYTES).hex(),
-        kind=ClientKind.GIVEN,
-        name=name,
-        redirect_uris=tuple(redirect_uris),
-        auth_method=auth_method,
-        secret_sha256=None if secret is None else sha256(secret),
-    )
+    client, secret = made(authority, ClientKind.GIVEN, name, redirect_uris, auth_method)
     uris = json.dumps(client.redirect_uris)
     params = (client.id, name, uris, str(auth_method), client.secret_sha256, authority.clock())
     await authority.database.batch([Statement(_GIVE, params)])
@@ -124,7 +128,7 @@ async def remove(authority: Authority, client_id: str) -> bool:
 
 def _removing(client_id: str, now_ms: int) -> list[Statement]:
     return [
-        Statement(_END_GRANTS, (client_id, now_ms)),
+        ending("client_id = ?1", (client_id,), now_ms, Because.CLIENT_REMOVED),
         Statement(_RETIRE, (client_id, now_ms)),
         Statement("delete from oauth_client where id = ?1 and kind <> 'registered' returning id", (client_id,)),
     ]
@@ -133,6 +137,6 @@ def _removing(client_id: str, now_ms: int) -> list[Statement]:
 def expiring(now_ms: int) -> list[Statement]:
     """Return what removes clients whose time is over, for the hourly upkeep."""
     return [
-        Statement(_EXPIRE, (now_ms, str(ClientKind.REGISTERED), now_ms - _HOUR_MS)),
+        Statement(_EXPIRE, (now_ms, str(ClientKind.REGISTERED), now_ms - COUNTED_MS)),
         documents.expiring(now_ms, ROWS_MAX),
     ]

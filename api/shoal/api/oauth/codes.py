@@ -10,8 +10,9 @@ from typing import Any, Final
 from shoal.api.oauth import secrets
 from shoal.api.oauth.authority import Authority, sha256
 from shoal.api.oauth.errors import Code, OAuthError
+from shoal.api.oauth.forms import required
 from shoal.api.oauth.grants import Because, revoking
-from shoal.api.oauth.records import Client, scopes_of
+from shoal.api.oauth.records import Client, living, scopes_of
 from shoal.api.oauth.targets import target_of
 from shoal.api.oauth.tokens import Basis, TokenAnswer, ending_unless, issue, reuse_refused
 from shoal.core.protocols import Statement
@@ -28,7 +29,7 @@ async def exchange(authority: Authority, client: Client, form: Mapping[str, str]
     A code that comes a second time ends its grant, whoever shows it. One that another client shows, or that comes with
     another redirect_uri or resource, stays as it is; one that comes with a wrong verifier is used up.
     """
-    code, verifier = _given(form, "code"), _given(form, "code_verifier")
+    code, verifier = required(form, "code"), required(form, "code_verifier")
     if not secrets.is_well_formed(code, secrets.Secret.CODE):
         raise _not_good()
     digest = sha256(code)
@@ -70,12 +71,6 @@ def verifies(verifier: str, challenge: str) -> bool:
     return hmac.compare_digest(made, challenge.encode())
 
 
-def _given(form: Mapping[str, str], name: str) -> str:
-    if not form.get(name):
-        raise OAuthError(Code.INVALID_REQUEST, f"The parameter {name} is missing.")
-    return form[name]
-
-
 def _same_redirect(row: Mapping[str, Any], sent: str) -> bool:
     return sent == row["redirect_uri"] or (not sent and not row["redirect_uri_given"])
 
@@ -84,7 +79,7 @@ async def _known(authority: Authority, digest: str) -> Mapping[str, Any] | None:
     rows: Sequence[Mapping[str, Any]] = await authority.database.query(
         "select c.grant_id, c.client_id, c.redirect_uri, c.redirect_uri_given, c.challenge, c.scopes, c.resource,"
         " c.spent_by, g.expires_at as grant_expires_at,"
-        " c.expires_at > ?2 and g.revoked_at is null and coalesce(g.expires_at > ?2, 1) as alive"
+        f" c.expires_at > ?2 and {living('?2')} as alive"
         " from oauth_code as c join oauth_grant as g on g.id = c.grant_id where c.sha256 = ?1",
         (digest, authority.clock()),
     )

@@ -12,8 +12,6 @@ from shoal.api.oauth.asked import Asked
 from shoal.api.oauth.authority import Authority
 from shoal.api.oauth.choices import ChoiceRefused, fields, offered, refusal, scope_words
 from shoal.api.oauth.pages import (
-    ACCOUNT_PATH,
-    CONSENT_PATH,
     Html,
     button,
     element,
@@ -26,6 +24,7 @@ from shoal.api.oauth.pages import (
     paragraph,
     told,
 )
+from shoal.api.oauth.paths import ACCOUNT, CONSENT
 from shoal.api.oauth.records import Client, ClientKind
 from shoal.api.oauth.sessions import Session
 from shoal.api.oauth.words import Line
@@ -56,7 +55,7 @@ async def shown(
     offer = await offered(authority, asked.scopes)
     payload = {"asked": asked.to_payload(), "offer": offer.to_payload()}
     handle = await handles.show(authority, session, PURPOSE, payload)
-    account = element("a", told(Line.ACCOUNT, language), href=ACCOUNT_PATH)
+    account = element("a", told(Line.ACCOUNT, language), href=ACCOUNT)
     return page(
         language,
         Line.CONSENT,
@@ -66,7 +65,7 @@ async def shown(
         _destination(asked.redirect_uri, language),
         element("p", _how_known(client, language), class_="soft"),
         form(
-            CONSENT_PATH,
+            CONSENT,
             # Enter, typed in a field, presses a form's first button: this one does nothing (HTML, 4.10.21.2).
             element("button", type="submit", disabled=True, hidden=True),
             hidden("handle", handle),

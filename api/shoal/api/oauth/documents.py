@@ -18,8 +18,10 @@ from shoal.api.oauth import client_metadata
 from shoal.api.oauth.authority import Authority
 from shoal.api.oauth.errors import Code, OAuthError
 from shoal.api.oauth.ports import Fetched, FetchFailed
-from shoal.api.oauth.records import Client, ClientKind
+from shoal.api.oauth.records import COUNTED_MS, Client, ClientKind
+from shoal.api.shell import media_type
 from shoal.core.protocols import Row, Statement
+from shoal.core.times import MS_PER_DAY
 
 URL_MAX_CHARS: Final = 512
 TIMEOUT_S: Final = 5.0
@@ -28,15 +30,14 @@ DOCUMENT_MAX_BYTES: Final = 5 * 1024
 """The draft's own advice; real documents have a tenth of it."""
 FRESH_MS: Final = 3_600_000
 FRESH_MIN_MS: Final = 300_000
-FRESH_MAX_MS: Final = 86_400_000
+FRESH_MAX_MS: Final = MS_PER_DAY
 RETRY_MS: Final = 60_000
 """For how long a fetch, and its failure, keeps others from fetching the same."""
-STALE_MAX_MS: Final = 7 * 86_400_000
+STALE_MAX_MS: Final = 7 * MS_PER_DAY
 """For how long a copy stands in where a fetch fails: some sites answer servers with a challenge from time to time."""
 NETWORK_HOURLY: Final = 30
 HOURLY: Final = 300
 """Fetches for one network, and in all: nobody makes us call others more often than that."""
-_HOUR_MS: Final = 3_600_000
 _LABEL: Final = r"(?!-)[a-z0-9-]{1,63}(?<!-)"
 _URL: Final = re.compile(
     rf"https://(?P<host>(?:{_LABEL}\.)+(?P<last>[a-z][a-z0-9-]{{0,61}}[a-z0-9]))(?P<path>/(?!\?)[\x21-\x7e]+)"
@@ -53,7 +54,7 @@ _MAX_AGE: Final = re.compile(r"(?:^|[,\s])max-age=(\d{1,9})(?:$|[,\s])")
 _FIND: Final = "select id, kind, name, redirect_uris, metadata, expires_at from oauth_client where id = ?1"
 _FETCHES: Final = (
     "select coalesce(sum(json_extract(metadata, '$.fetches')), 0) from oauth_client"
-    f" where created_at > ?3 - {_HOUR_MS} and kind = 'document'"
+    f" where created_at > ?3 - {COUNTED_MS} and kind = 'document'"
 )
 _CLAIM: Final = f"""
 insert into oauth_client (id, kind, name, redirect_uris, auth_method, metadata, network, created_at, expires_at)
@@ -61,8 +62,8 @@ select ?1, 'document', '', '[]', 'none', json_object('fetches', 1), ?2, ?3, ?3 +
 where ({_FETCHES}) < {HOURLY} and ({_FETCHES} and network = ?2) < {NETWORK_HOURLY}
 on conflict (id) do update set expires_at = excluded.expires_at, network = excluded.network,
   metadata = json_set(metadata, '$.fetches',
-    iif(created_at > ?3 - {_HOUR_MS}, json_extract(metadata, '$.fetches') + 1, 1)),
-  created_at = iif(created_at > ?3 - {_HOUR_MS}, created_at, excluded.created_at)
+    iif(created_at > ?3 - {COUNTED_MS}, json_extract(metadata, '$.fetches') + 1, 1)),
+  created_at = iif(created_at > ?3 - {COUNTED_MS}, created_at, excluded.created_at)
 where expires_at <= ?3
 returning id
 """
@@ -108,7 +109,7 @@ async def find(authority: Authority, url: str) -> Client:
         raise OAuthError(
             Code.TEMPORARILY_UNAVAILABLE,
             "Too many documents of clients were asked for in this hour. Try again later.",
-            retry_after_s=_HOUR_MS // 1000,
+            retry_after_s=COUNTED_MS // 1000,
         )
     try:
         document, fresh_ms = await _fetched(authority, url)
@@ -140,7 +141,7 @@ def named(authority: Authority, url: str) -> Client:
 
 def expiring(now_ms: int, rows_max: int) -> Statement:
     """Return what removes copies that are too old to stand in, and notes of failures after their hour."""
-    return Statement(_EXPIRE, (now_ms - _HOUR_MS, now_ms - STALE_MAX_MS, rows_max))
+    return Statement(_EXPIRE, (now_ms - COUNTED_MS, now_ms - STALE_MAX_MS, rows_max))
 
 
 def is_fetchable(url: str, issuer: str) -> bool:
@@ -176,7 +177,7 @@ async def _fetched(authority: Authority, url: str) -> tuple[Any, int]:
         url, accept="application/json", timeout_s=TIMEOUT_S, max_bytes=DOCUMENT_MAX_BYTES
     )
     # The type counts: whoever may leave a file on a site, as text or as a picture, is not thereby the site's app.
-    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = media_type(answer.headers)
     if answer.status != 200 or len(answer.body) > DOCUMENT_MAX_BYTES or not _JSON_TYPE.fullmatch(kind):
         raise _Unreadable
     try:

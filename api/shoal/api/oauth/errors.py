@@ -15,7 +15,6 @@ class Code(StrEnum):
     INVALID_REDIRECT_URI = "invalid_redirect_uri"
     INVALID_CLIENT_METADATA = "invalid_client_metadata"
     INVALID_TOKEN = "invalid_token"  # noqa: S105 - a code, not a secret
-    UNAUTHORIZED_CLIENT = "unauthorized_client"
     UNSUPPORTED_GRANT_TYPE = "unsupported_grant_type"
     UNSUPPORTED_RESPONSE_TYPE = "unsupported_response_type"
     ACCESS_DENIED = "access_denied"

@@ -6,16 +6,16 @@ from shoal.api.oauth import attempts, clients
 from shoal.api.oauth.authority import OAuthSettings
 from shoal.core import journal
 from shoal.core.protocols import Database, Statement
+from shoal.core.times import MS_PER_DAY
 
 ROWS_MAX: Final = 500
 """Rows of one table that go in one call; what is left goes an hour later."""
 CODE_KEPT_MS: Final = 3_600_000
 """How long a code is kept after its time, so that a second use of it is still noticed."""
-UNUSED_KEPT_MS: Final = 86_400_000
+UNUSED_KEPT_MS: Final = MS_PER_DAY
 """How long a grant is kept whose code was never exchanged; by then the code is gone."""
-GRANT_KEPT_MS: Final = 30 * 86_400_000
+GRANT_KEPT_MS: Final = 30 * MS_PER_DAY
 """How long an ended grant is kept, for the log of writes names it."""
-_DAY_MS: Final = 86_400_000
 
 
 async def expire(database: Database, now_ms: int, settings: OAuthSettings) -> int:
@@ -34,7 +34,7 @@ async def expire(database: Database, now_ms: int, settings: OAuthSettings) -> in
             *clients.expiring(now_ms),
         ]
     )
-    logged = await journal.expire(database, now_ms - settings.log_days * _DAY_MS)
+    logged = await journal.expire(database, now_ms - settings.log_days * MS_PER_DAY)
     return sum(map(len, results)) + logged
 
 

@@ -12,15 +12,16 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Match, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp
 from starlette.types import Scope as HttpScope
 
 from shoal.api.context import context_of
+from shoal.api.oauth import paths
 from shoal.api.oauth.errors import Code, OAuthError
 from shoal.api.oauth.metadata import AUTHORIZATION_SERVER_PATHS, PROTECTED_RESOURCE_PATHS
 from shoal.api.oauth.paths import Form, form_of
-from shoal.api.shell import error_headers, error_response, internal_error
+from shoal.api.shell import allowed_methods, error_headers, error_response, internal_error
 from shoal.schema.errors import MethodNotAllowed, NotFound, ShoalError
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -28,19 +29,19 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 _ROUTES: Final[Mapping[str, Mapping[str, str]]] = {
     **{path: {"GET": "metadata.authorization_server"} for path in AUTHORIZATION_SERVER_PATHS},
     **{path: {"GET": "metadata.protected_resource"} for path in PROTECTED_RESOURCE_PATHS},
-    "/authorize": {"GET": "authorize.authorize"},
-    "/login": {"POST": "login.login"},
-    "/logout": {"POST": "login.logout"},
-    "/consent": {"POST": "consent.consent"},
-    "/account": {"GET": "account.account"},
-    "/account/revoke": {"POST": "account.revoke"},
-    "/account/passphrase": {"POST": "account.passphrase"},
-    "/account/token": {"POST": "account.token"},
-    "/token": {"POST": "token_endpoint.token"},
-    "/register": {"POST": "registration.register"},
-    "/register/{client_id}": {"GET": "registration.show", "DELETE": "registration.remove"},
-    "/revoke": {"POST": "revocation.revoke"},
-    "/introspect": {"POST": "revocation.introspect"},
+    paths.AUTHORIZE: {"GET": "authorize.authorize"},
+    paths.LOGIN: {"POST": "login.login"},
+    paths.LOGOUT: {"POST": "login.logout"},
+    paths.CONSENT: {"POST": "consent.consent"},
+    paths.ACCOUNT: {"GET": "account.account"},
+    paths.ACCOUNT_REVOKE: {"POST": "account.revoke"},
+    paths.ACCOUNT_PASSPHRASE: {"POST": "account.passphrase"},
+    paths.ACCOUNT_TOKEN: {"POST": "account.token"},
+    paths.TOKEN: {"POST": "token_endpoint.token"},
+    paths.REGISTER: {"POST": "registration.register"},
+    f"{paths.REGISTER}/{{client_id}}": {"GET": "registration.show", "DELETE": "registration.remove"},
+    paths.REVOKE: {"POST": "revocation.revoke"},
+    paths.INTROSPECT: {"POST": "revocation.introspect"},
 }
 """By path and method: a function of this package that takes a Request and returns a Response."""
 
@@ -117,16 +118,10 @@ async def _http_refused(request: Request, error: Exception) -> Response:
     status = cast("HTTPException", error).status_code
     if status != 405:
         return _presented(request, NotFound("There is no such path.", "See /docs for those that there are."))
-    allowed = ", ".join(_methods(request))
+    allowed = ", ".join(allowed_methods(request.scope))
     answer = _presented(request, MethodNotAllowed(f"{request.method} is not for this path.", f"Use {allowed}."))
     answer.headers["Allow"] = allowed
     return answer
-
-
-def _methods(request: Request) -> list[str]:
-    routes = cast("list[Route]", request.app.routes)
-    fitting = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
-    return sorted({method for route in fitting for method in route.methods or ()})
 
 
 async def _failed(request: Request, _error: Exception) -> Response:

@@ -1,12 +1,14 @@
 """Parameters as OAuth sends them: application/x-www-form-urlencoded, each at most once (RFC 6749, 3.1, appendix B)."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
 from shoal.api.oauth.errors import Code, OAuthError
+from shoal.api.shell import media_type
 
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
 PARAMETERS_MAX: Final = 256
@@ -35,9 +37,16 @@ def parse(text: str) -> dict[str, str]:
     return {name: value for name, value in given.items() if value}
 
 
+def required(form: Mapping[str, str], name: str) -> str:
+    """Return a parameter that must be there. Raises OAuthError (invalid_request)."""
+    if not form.get(name):
+        raise OAuthError(Code.INVALID_REQUEST, f"The parameter {name} is missing.")
+    return form[name]
+
+
 async def read_form(request: Request) -> dict[str, str]:
     """Return the parameters in a request's body. Raises OAuthError (invalid_request)."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
+    if media_type(request.headers) != FORM_TYPE:
         raise OAuthError(Code.INVALID_REQUEST, f"Send a form, with Content-Type: {FORM_TYPE}.")
     try:
         text = (await request.body()).decode("ascii")

@@ -14,7 +14,8 @@ from shoal.api.gate import bearer_challenge, bearer_token
 from shoal.api.oauth import secrets
 from shoal.api.oauth.authority import RESOURCE_PATH, Authority, sha256
 from shoal.api.oauth.owner_key import is_owner_key
-from shoal.api.oauth.records import DEFAULT_SCOPES, SPACE_SCOPES, Reach, TokenKind, scope_text, scopes_of
+from shoal.api.oauth.paths import PROTECTED_RESOURCE
+from shoal.api.oauth.records import DEFAULT_SCOPES, SPACE_SCOPES, Reach, TokenKind, living, scope_text, scopes_of
 from shoal.api.oauth.secrets import Secret
 from shoal.core.caller import Caller, Scope
 from shoal.core.protocols import Database, Statement
@@ -22,7 +23,7 @@ from shoal.schema.errors import ShoalError, Unauthorized
 
 log: Final = logging.getLogger("shoal.oauth")
 
-METADATA_PATH: Final = "/.well-known/oauth-protected-resource" + RESOURCE_PATH
+METADATA_PATH: Final = PROTECTED_RESOURCE + RESOURCE_PATH
 """Where clients learn who gives tokens for the resource (RFC 9728, 3.1)."""
 OWNER: Final = "owner"
 """The owner's name as a client."""
@@ -36,7 +37,7 @@ _ALIVE: Final = (
     "select t.scopes, g.id, g.name, g.device, g.reach, g.used_at"
     " from oauth_token as t join oauth_grant as g on g.id = t.grant_id"
     " where t.sha256 = ?1 and t.kind = ?2 and coalesce(t.expires_at > ?3, 1)"
-    " and g.activated_at is not null and g.revoked_at is null and coalesce(g.expires_at > ?3, 1)"
+    f" and g.activated_at is not null and {living('?3')}"
     " and coalesce(g.resource, ?4) = ?4"
 )
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from shoal.api.oauth import secrets
 from shoal.api.oauth.authority import Authority, sha256
-from shoal.api.oauth.records import Client, GrantKind, Reach, TokenKind, scope_text
+from shoal.api.oauth.records import Client, GrantKind, Reach, TokenKind, living, scope_text
 from shoal.core.caller import Scope
-from shoal.core.protocols import Statement
+from shoal.core.protocols import SqlValue, Statement
 
 GRANT_ID_BYTES: Final = 16
 """Random bytes of a grant's id, which stands in lists and the log of writes as hexadecimal characters; no secret."""
@@ -32,6 +32,8 @@ class Because(StrEnum):
     """Its authorization code came twice."""
     TOKEN_REUSED = "token_reused"  # noqa: S105 - a reason, not a secret
     """One of its refresh tokens came after its time."""
+    CLIENT_REMOVED = "client removed"
+    """The app itself was removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ async def listed(authority: Authority) -> list[GrantRow]:
     """Return the grants by which someone can still come in, the last used first; at most LISTED_MAX."""
     rows = await authority.database.query(
         "select id, kind, client_id, name, device, reach, created_at, used_at, expires_at from oauth_grant as g"
-        " where activated_at is not null and revoked_at is null and (expires_at is null or expires_at > ?1)"
+        f" where g.activated_at is not null and {living('?1')}"
         " and exists (select 1 from oauth_token as t where t.grant_id = g.id"
         " and (t.expires_at is null or t.expires_at > ?1))"
         f" order by coalesce(used_at, created_at) desc, id limit {LISTED_MAX}",
@@ -158,10 +160,19 @@ async def revoke(authority: Authority, grant_id: str, because: Because) -> bool:
 
 def revoking(grant_id: str, now_ms: int, because: Because) -> Statement:
     """Return the statement that ends a grant, and returns a row if it had not ended before."""
+    return ending("id = ?1", (grant_id,), now_ms, because)
+
+
+def ending(condition: str, params: tuple[SqlValue, ...], now_ms: int, because: Because) -> Statement:
+    """Return the statement that ends those grants that meet a condition over ?1 and on, and returns their rows.
+
+    One that has ended stays as it ended first.
+    """
+    number = len(params)
     return Statement(
-        "update oauth_grant set revoked_at = ?2, revoked_because = ?3 where id = ?1 and revoked_at is null"
-        " returning id",
-        (grant_id, now_ms, str(because)),
+        f"update oauth_grant set revoked_at = ?{number + 1}, revoked_because = ?{number + 2}"
+        f" where revoked_at is null and {condition} returning id",
+        (*params, now_ms, str(because)),
     )
 
 

@@ -12,8 +12,9 @@ from shoal.api.oauth.forms import read_form
 from shoal.api.oauth.handles import HandleRefused
 from shoal.api.oauth.identity import SignInRefused
 from shoal.api.oauth.login_page import login_page, next_path, why
-from shoal.api.oauth.pages import ACCOUNT_PATH, Html, language_for, notice, page, paragraph, problem
+from shoal.api.oauth.pages import Html, language_for, notice, page, paragraph, problem
 from shoal.api.oauth.passphrase import PassphraseUnusable
+from shoal.api.oauth.paths import ACCOUNT
 from shoal.api.oauth.words import Line
 
 
@@ -44,7 +45,7 @@ async def logout(request: Request) -> Response:
     form = await read_form(request)
     session = await identity.current(authority, request.headers)
     if session is None:
-        return Response(status_code=303, headers={"Location": ACCOUNT_PATH})
+        return Response(status_code=303, headers={"Location": ACCOUNT})
     try:
         await handles.take(authority, session, PURPOSE, form.get("handle", ""))
     except HandleRefused:

@@ -10,9 +10,6 @@ from shoal.api.messages import Language
 from shoal.api.oauth.asked import QUERY_MAX_CHARS
 from shoal.api.oauth.identity import Reason, SignInRefused
 from shoal.api.oauth.pages import (
-    ACCOUNT_PATH,
-    AUTHORIZE_PATH,
-    LOGIN_PATH,
     Html,
     button,
     element,
@@ -23,10 +20,11 @@ from shoal.api.oauth.pages import (
     paragraph,
     told,
 )
+from shoal.api.oauth.paths import ACCOUNT, AUTHORIZE, LOGIN
 from shoal.api.oauth.words import Line
 
 OWNER_KEY_COMMAND: Final = "shoal owner-key"
-_NEXT: Final = re.compile(rf"{AUTHORIZE_PATH}\?[!-~]{{0,{QUERY_MAX_CHARS}}}")
+_NEXT: Final = re.compile(rf"{AUTHORIZE}\?[!-~]{{0,{QUERY_MAX_CHARS}}}")
 _SECRET_MAX_CHARS: Final = "1024"  # noqa: S105 - a number
 
 
@@ -35,7 +33,7 @@ def next_path(given: str) -> str:
 
     Never another host: it is /authorize with a query, or /account.
     """
-    return given if _NEXT.fullmatch(given) else ACCOUNT_PATH
+    return given if _NEXT.fullmatch(given) else ACCOUNT
 
 
 def login_page(
@@ -48,7 +46,7 @@ def login_page(
     retry_after_s: int | None = None,
 ) -> Response:
     """Return the page. `refused` says why the attempt before has failed."""
-    about = Line.SIGN_IN_FOR_ACCOUNT if next_ == ACCOUNT_PATH else Line.SIGN_IN_FOR_APP
+    about = Line.SIGN_IN_FOR_ACCOUNT if next_ == ACCOUNT else Line.SIGN_IN_FOR_APP
     field = element(
         "div",
         element("label", told(Line.SECRET, language), for_="secret"),
@@ -72,7 +70,7 @@ def login_page(
         paragraph(about, language),
         refused or "",
         form(
-            LOGIN_PATH,
+            LOGIN,
             hidden("next", next_),
             field,
             element("p", told(Line.SECRET_ABOUT, language, command=command), class_="soft", id="about-secret"),

@@ -6,19 +6,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shoal.api.oauth.authority import RESOURCE_PATH, Authority, authority_of
+from shoal.api.oauth.paths import AUTHORIZE, INTROSPECT, PROTECTED_RESOURCE, REGISTER, REVOKE, TOKEN
 from shoal.api.oauth.records import CLIENT_SCOPES, DEFAULT_SCOPES, AuthMethod
-from shoal.api.oauth.registration import REGISTER
 
 _SERVER: Final = "/.well-known/oauth-authorization-server"
 _OPENID: Final = "/.well-known/openid-configuration"
-_RESOURCE: Final = "/.well-known/oauth-protected-resource"
 AUTHORIZATION_SERVER_PATHS: Final = tuple(
     path
     for name in (_SERVER, _OPENID)
     # Clients look with the resource's path behind, before, and without it.
     for path in (name, f"{name}{RESOURCE_PATH}", f"{RESOURCE_PATH}{name}")
 )
-PROTECTED_RESOURCE_PATHS: Final = (_RESOURCE, f"{_RESOURCE}{RESOURCE_PATH}")
+PROTECTED_RESOURCE_PATHS: Final = (PROTECTED_RESOURCE, PROTECTED_RESOURCE + RESOURCE_PATH)
 _CACHED: Final = {"Cache-Control": "public, max-age=300"}
 
 
@@ -48,11 +47,11 @@ def _server(authority: Authority) -> dict[str, Any]:
     issuer, methods = authority.issuer, [AuthMethod.NONE, AuthMethod.POST, AuthMethod.BASIC]
     about = {
         "issuer": issuer,
-        "authorization_endpoint": f"{issuer}/authorize",
-        "token_endpoint": f"{issuer}/token",
-        "registration_endpoint": f"{issuer}{REGISTER}",
-        "revocation_endpoint": f"{issuer}/revoke",
-        "introspection_endpoint": f"{issuer}/introspect",
+        "authorization_endpoint": issuer + AUTHORIZE,
+        "token_endpoint": issuer + TOKEN,
+        "registration_endpoint": issuer + REGISTER,
+        "revocation_endpoint": issuer + REVOKE,
+        "introspection_endpoint": issuer + INTROSPECT,
         "scopes_supported": list(CLIENT_SCOPES),
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],

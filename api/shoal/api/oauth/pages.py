@@ -15,17 +15,9 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from shoal.api.messages import Language, language_of
+from shoal.api.oauth.records import NAME_MAX_CHARS
 from shoal.api.oauth.style import STYLE
 from shoal.api.oauth.words import Line, said
-
-NAME_MAX_CHARS: Final = 100
-"""Characters of a name from outside that a page shows; the rest is left out."""
-AUTHORIZE_PATH: Final = "/authorize"
-ACCOUNT_PATH: Final = "/account"
-LOGIN_PATH: Final = "/login"
-"""Where the sign-in form is sent."""
-CONSENT_PATH: Final = "/consent"
-LOGOUT_PATH: Final = "/logout"
 
 _VOID: Final = frozenset({"input", "meta"})
 # What HTML can't hold (controls, halves of surrogate pairs, which UTF-8 can't write either).
@@ -111,9 +103,9 @@ def hidden(name: str, value: str) -> Html:
     return element("input", type="hidden", name=name, value=value)
 
 
-def checkbox(name: str, label: Part, *, checked: bool = False, about: str | None = None) -> Html:
-    """Return a box with its label. `about` is the id of what explains it."""
-    box = element("input", type="checkbox", name=name, value="1", checked=checked, aria_describedby=about)
+def checkbox(name: str, label: Part, *, checked: bool = False) -> Html:
+    """Return a box with its label."""
+    box = element("input", type="checkbox", name=name, value="1", checked=checked)
     return element("label", box, " ", label)
 
 

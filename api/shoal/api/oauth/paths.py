@@ -8,13 +8,26 @@ from typing import Final
 
 WELL_KNOWN: Final = ("/.well-known/", "/mcp/.well-known/")
 """Documents for whoever looks for the way. Some clients look below the resource."""
-PAGES: Final = ("/authorize", "/login", "/logout", "/consent", "/account")
+PROTECTED_RESOURCE: Final = "/.well-known/oauth-protected-resource"
+AUTHORIZE: Final = "/authorize"
+LOGIN: Final = "/login"
+LOGOUT: Final = "/logout"
+CONSENT: Final = "/consent"
+ACCOUNT: Final = "/account"
+ACCOUNT_REVOKE: Final = ACCOUNT + "/revoke"
+ACCOUNT_PASSPHRASE: Final = ACCOUNT + "/passphrase"
+ACCOUNT_TOKEN: Final = ACCOUNT + "/token"
+PAGES: Final = (AUTHORIZE, LOGIN, LOGOUT, CONSENT, ACCOUNT)
 """For people, in a browser."""
-ENDPOINTS: Final = ("/token", "/register", "/revoke", "/introspect")
+TOKEN: Final = "/token"  # noqa: S105 - a path, not a secret
+REGISTER: Final = "/register"
+REVOKE: Final = "/revoke"
+INTROSPECT: Final = "/introspect"
+ENDPOINTS: Final = (TOKEN, REGISTER, REVOKE, INTROSPECT)
 """For apps."""
 BODY_TYPES: Final = frozenset({"application/json", "application/x-www-form-urlencoded"})
 """Registration takes JSON, all else forms."""
-_BELOW: Final = ("/account/", "/register/")
+_BELOW: Final = (f"{ACCOUNT}/", f"{REGISTER}/")
 
 
 class Form(Enum):
@@ -30,7 +43,7 @@ class Form(Enum):
 
 def form_of(path: str) -> Form:
     """Return how refusals on a path of OAuth's are shown."""
-    if path in PAGES or path.startswith("/account/"):
+    if path in PAGES or path.startswith(f"{ACCOUNT}/"):
         return Form.PAGE
     return Form.SHOAL if path.startswith(WELL_KNOWN) else Form.OAUTH
 

@@ -16,6 +16,12 @@ SPACE_SCOPES: Final = (Scope.READ, Scope.WRITE, Scope.ADMIN)
 """Those that are allowed space by space; SYNC is allowed as such, and reaches what these reach."""
 
 
+NAME_MAX_CHARS: Final = 100
+"""Characters of an app's or a device's name."""
+COUNTED_MS: Final = 3_600_000
+"""For how long registering and fetching a document count towards their limits, which are those of an hour."""
+
+
 class ClientKind(StrEnum):
     """How a client came to be known."""
 
@@ -104,3 +110,8 @@ def scopes_of(text: str) -> frozenset[Scope]:
     """Return the scopes that a text names; those that we don't know (`openid`, `offline_access`) are passed over."""
     known = {str(scope): scope for scope in CLIENT_SCOPES}
     return frozenset(known[name] for name in text.split() if name in known)
+
+
+def living(now: str) -> str:
+    """Return SQL that holds while the grant `g` has not ended; `now` is the parameter that has the time in ms."""
+    return f"g.revoked_at is null and coalesce(g.expires_at > {now}, 1)"

@@ -10,25 +10,26 @@ from shoal.api.gate import bearer_token
 from shoal.api.oauth import client_metadata, clients, secrets
 from shoal.api.oauth.authority import Authority, authority_of, sha256
 from shoal.api.oauth.errors import Code, OAuthError
-from shoal.api.oauth.records import CLIENT_SCOPES, AuthMethod, Client, ClientKind, scope_text
+from shoal.api.oauth.paths import REGISTER
+from shoal.api.oauth.records import CLIENT_SCOPES, COUNTED_MS, Client, ClientKind, scope_text
 from shoal.api.oauth.responses import answering, told
 from shoal.api.oauth.secrets import Secret
+from shoal.api.shell import JSON, media_type
 from shoal.core.protocols import Statement
+from shoal.core.times import MS_PER_DAY
 from shoal.schema.errors import Unauthorized
 
-REGISTER: Final = "/register"
 NETWORK_HOURLY: Final = 30
 HOURLY: Final = 300
 """Registrations of one network, and in all."""
-UNUSED_MS: Final = 86_400_000
+UNUSED_MS: Final = MS_PER_DAY
 """How long a client lasts that nobody has let in yet."""
-_HOUR_MS: Final = 3_600_000
 _REGISTER: Final = f"""
 insert into oauth_client (id, kind, name, redirect_uris, auth_method, secret_sha256, management_sha256, network,
   created_at, expires_at)
 select ?1, 'registered', ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8 + {UNUSED_MS}
-where (select count(*) from oauth_client where created_at > ?8 - {_HOUR_MS} and kind = 'registered') < {HOURLY}
-  and (select count(*) from oauth_client where created_at > ?8 - {_HOUR_MS} and kind = 'registered' and network = ?7)
+where (select count(*) from oauth_client where created_at > ?8 - {COUNTED_MS} and kind = 'registered') < {HOURLY}
+  and (select count(*) from oauth_client where created_at > ?8 - {COUNTED_MS} and kind = 'registered' and network = ?7)
     < {NETWORK_HOURLY}
 returning id
 """
@@ -46,16 +47,8 @@ async def register(request: Request) -> Response:
         raise OAuthError(Code.INVALID_REQUEST, "Clients do not register themselves here. The owner can register one.")
     given = client_metadata.checked(await _json(request), authority)
     method = client_metadata.auth_method(given)
-    secret = None if method is AuthMethod.NONE else secrets.make(Secret.CLIENT, authority.random)
+    client, secret = clients.made(authority, ClientKind.REGISTERED, given.name, given.redirect_uris, method)
     management = secrets.make(Secret.MANAGEMENT, authority.random)
-    client = Client(
-        id=authority.random(clients.ID_BYTES).hex(),
-        kind=ClientKind.REGISTERED,
-        name=given.name,
-        redirect_uris=tuple(given.redirect_uris),
-        auth_method=method,
-        secret_sha256=None if secret is None else sha256(secret),
-    )
     now = authority.clock()
     await _keep(authority, client, sha256(management), now)
     shown = _shown(authority, client, now)
@@ -98,7 +91,7 @@ async def _keep(authority: Authority, client: Client, management_sha256: str, no
         raise OAuthError(
             Code.TEMPORARILY_UNAVAILABLE,
             "Too many clients have registered in this hour. Try again later.",
-            retry_after_s=_HOUR_MS // 1000,
+            retry_after_s=COUNTED_MS // 1000,
         )
 
 
@@ -132,7 +125,7 @@ async def _own(authority: Authority, request: Request) -> tuple[Client, int]:
 
 
 async def _json(request: Request) -> Any:
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+    if media_type(request.headers) != JSON:
         raise OAuthError(Code.INVALID_CLIENT_METADATA, "Send JSON, with Content-Type: application/json.")
     try:
         return json.loads((await request.body()).decode())

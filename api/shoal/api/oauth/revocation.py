@@ -10,27 +10,23 @@ from shoal.api.gate import bearer_token
 from shoal.api.oauth import client_auth, secrets
 from shoal.api.oauth.authority import Authority, authority_of, sha256
 from shoal.api.oauth.errors import Code, OAuthError
-from shoal.api.oauth.forms import read_form
+from shoal.api.oauth.forms import read_form, required
 from shoal.api.oauth.gate import OWNER, caller_of
-from shoal.api.oauth.grants import Because
+from shoal.api.oauth.grants import Because, ending
 from shoal.api.oauth.owner_key import is_owner_key
-from shoal.api.oauth.records import SPACE_SCOPES, Reach, scope_text, scopes_of
+from shoal.api.oauth.records import SPACE_SCOPES, Reach, living, scope_text, scopes_of
 from shoal.api.oauth.responses import answering, told
 from shoal.api.oauth.secrets import Secret
 from shoal.api.oauth.tokens import USABLE
 from shoal.core.caller import ALL_SPACES, Caller
-from shoal.core.protocols import Statement
 from shoal.schema.errors import Unauthorized
 
-_REVOKE = (
-    "update oauth_grant set revoked_at = ?3, revoked_because = ?4 where revoked_at is null"
-    " and id = (select grant_id from oauth_token where sha256 = ?1 and client_id = ?2)"
-)
+_ITS_GRANT = "id = (select grant_id from oauth_token where sha256 = ?1 and client_id = ?2)"
 _INSPECT = (
     "select t.kind, t.scopes, t.client_id, t.created_at, t.expires_at, g.reach"
     " from oauth_token as t join oauth_grant as g on g.id = t.grant_id"
     " where t.sha256 = ?1 and coalesce(t.expires_at > ?3, 1)"
-    " and g.activated_at is not null and g.revoked_at is null and coalesce(g.expires_at > ?3, 1)"
+    f" and g.activated_at is not null and {living('?3')}"
     f" and coalesce(g.resource, ?4) = ?4 and (t.kind = 'access' or {USABLE})"
 )
 
@@ -41,10 +37,10 @@ async def revoke(request: Request) -> Response:
     authority = authority_of(request.scope)
     form = await read_form(request)
     client = await client_auth.authenticate(authority, request.headers, form)
-    token = _token(form)
+    token = required(form, "token")
     if secrets.is_well_formed(token, Secret.ACCESS, Secret.REFRESH):
-        params = (sha256(token), client.id, authority.clock(), str(Because.CLIENT))
-        await authority.database.batch([Statement(_REVOKE, params)])
+        ended = ending(_ITS_GRANT, (sha256(token), client.id), authority.clock(), Because.CLIENT)
+        await authority.database.batch([ended])
     return told({}, 200)
 
 
@@ -53,7 +49,7 @@ async def introspect(request: Request) -> Response:
     """Tell the owner, whose key is the bearer token, whether a token is good and for what."""
     authority = authority_of(request.scope)
     _require_owner(request, authority)
-    token = _token(await read_form(request))
+    token = required(await read_form(request), "token")
     if not secrets.is_well_formed(token, Secret.ACCESS, Secret.REFRESH, Secret.DEVICE):
         return told({"active": False}, 200)
     digest = sha256(token)
@@ -95,9 +91,3 @@ def _require_owner(request: Request, authority: Authority) -> None:
         given = ""
     if not is_owner_key(given, authority.settings.owner_key_sha256):
         raise OAuthError(Code.INVALID_TOKEN, "Only the owner may ask. Send the key of the owner as a bearer token.")
-
-
-def _token(form: Mapping[str, str]) -> str:
-    if not form.get("token"):
-        raise OAuthError(Code.INVALID_REQUEST, "The parameter token is missing.")
-    return form["token"]

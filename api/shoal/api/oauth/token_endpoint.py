@@ -9,7 +9,7 @@ from starlette.responses import Response
 from shoal.api.oauth import client_auth, codes, tokens
 from shoal.api.oauth.authority import Authority, authority_of
 from shoal.api.oauth.errors import Code, OAuthError
-from shoal.api.oauth.forms import read_form
+from shoal.api.oauth.forms import read_form, required
 from shoal.api.oauth.records import Client
 from shoal.api.oauth.responses import answering, told
 from shoal.api.oauth.tokens import TokenAnswer
@@ -26,9 +26,7 @@ async def token(request: Request) -> Response:
     """Give tokens to an authenticated client."""
     authority = authority_of(request.scope)
     form = await read_form(request)
-    grant_type = form.get("grant_type", "")
-    if not grant_type:
-        raise OAuthError(Code.INVALID_REQUEST, "The parameter grant_type is missing.")
+    grant_type = required(form, "grant_type")
     client = await client_auth.authenticate(authority, request.headers, form)
     give = GRANT_TYPES.get(grant_type)
     if give is None:

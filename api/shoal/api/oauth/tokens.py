@@ -13,8 +13,9 @@ from typing import Any, Final
 from shoal.api.oauth import clients, secrets
 from shoal.api.oauth.authority import Authority, sha256
 from shoal.api.oauth.errors import Code, OAuthError
-from shoal.api.oauth.grants import Because, revoking
-from shoal.api.oauth.records import Client, TokenKind, scope_text, scopes_of
+from shoal.api.oauth.forms import required
+from shoal.api.oauth.grants import Because, ending, revoking
+from shoal.api.oauth.records import Client, TokenKind, living, scope_text, scopes_of
 from shoal.api.oauth.targets import target_of
 from shoal.core.caller import Scope
 from shoal.core.protocols import Statement
@@ -88,9 +89,7 @@ async def issue(authority: Authority, basis: Basis, scopes: frozenset[Scope], cl
 
 async def refresh(authority: Authority, client: Client, form: Mapping[str, str]) -> TokenAnswer:
     """Answer the grant type refresh_token (RFC 6749, 6). Raises OAuthError."""
-    token = form.get("refresh_token", "")
-    if not token:
-        raise OAuthError(Code.INVALID_REQUEST, "The parameter refresh_token is missing.")
+    token = required(form, "refresh_token")
     if not secrets.is_well_formed(token, secrets.Secret.REFRESH):
         raise _not_good()
     digest = sha256(token)
@@ -124,11 +123,7 @@ async def refresh(authority: Authority, client: Client, form: Mapping[str, str])
 
 def ending_unless(basis: Basis, now_ms: int) -> Statement:
     """Return the statement that ends the grant if the basis may not be used."""
-    return Statement(
-        "update oauth_grant set revoked_at = ?4, revoked_because = ?5"
-        f" where id = ?3 and revoked_at is null and not {basis.condition}",
-        (*basis.bound, basis.grant_id, now_ms, str(basis.reused)),
-    )
+    return ending(f"id = ?3 and not {basis.condition}", (*basis.bound, basis.grant_id), now_ms, basis.reused)
 
 
 def reuse_refused() -> OAuthError:
@@ -139,8 +134,7 @@ def reuse_refused() -> OAuthError:
 async def _known(authority: Authority, digest: str) -> Mapping[str, Any] | None:
     rows: Sequence[Mapping[str, Any]] = await authority.database.query(
         "select t.grant_id, t.client_id, t.scopes, t.parent, g.resource, g.expires_at as grant_expires_at,"
-        f" {USABLE} as usable, t.expires_at > ?3 and g.activated_at is not null and g.revoked_at is null"
-        " and coalesce(g.expires_at > ?3, 1) as alive"
+        f" {USABLE} as usable, t.expires_at > ?3 and g.activated_at is not null and {living('?3')} as alive"
         " from oauth_token as t join oauth_grant as g on g.id = t.grant_id where t.sha256 = ?1 and t.kind = ?4",
         (digest, digest, authority.clock(), str(TokenKind.REFRESH)),
     )
