@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -48,23 +48,30 @@ class Replica:
     """Whose writes these are. `dirty` marks them for a push; the edge, which orders everything, has none.
 
     `index_apart` says that the vectors lie in an index apart from the database, which filters by what it was told: a
-    change of type, time or state makes a memory's vectors wanted anew.
+    change of type, time or state makes a memory's vectors wanted anew. `name_batch` gives each batch an unguessable
+    name where a history is kept, as devices need of the replica that they pull from.
     """
 
     device: str
     dirty: bool
     index_apart: bool = False
+    name_batch: Callable[[], str] | None = None
 
 
 async def apply(
-    database: Database, cells: Sequence[Cell], replica: Replica, now_ms: int, by: Author
+    database: Database,
+    cells: Sequence[Cell],
+    replica: Replica,
+    now_ms: int,
+    by: Author,
+    also: Sequence[Statement] = (),
 ) -> Mapping[tuple[str, str], Prior]:
     """Write cells in one batch and return what their records, by (id, space), were before it.
 
-    The same batch logs that `by` has changed them.
+    The same batch logs that `by` has changed them, and ends with what else must be written with them or not at all.
     At most 50 statements for 500 cells or 512 KiB of JSON, the bounds of one page.
     """
-    rows = await database.batch(await statements(cells, replica, now_ms, by))
+    rows = await database.batch([*await statements(cells, replica, now_ms, by), *also])
     return {(cast("str", row["id"]), cast("str", row["space"])): _prior(row) for row in rows[0]}
 
 
@@ -117,6 +124,8 @@ async def statements(cells: Sequence[Cell], replica: Replica, now_ms: int, by: A
         batch.append(Statement(sql.MARK_WORDS))
     batch.append(entries(by, now_ms))
     batch.append(Statement(sql.BUMP, (body, now_ms)))
+    if replica.name_batch is not None:
+        batch.append(Statement(sql.NAME_BATCH, (replica.name_batch(),)))
     return batch
 
 

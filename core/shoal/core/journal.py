@@ -29,6 +29,8 @@ class Action(StrEnum):
     DELETE = "delete"
     PURGE = "purge"
     REVIVE = "revive"
+    SYNC = "sync"
+    """Another replica's writes, merged into this one."""
 
 
 class Author(NamedTuple):

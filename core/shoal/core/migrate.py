@@ -2,10 +2,7 @@
 
 from shoal.core.protocols import Database, Statement
 from shoal.schema.errors import SchemaTooNew
-from shoal.schema.migrations import load
-
-BREAKING_STEP = 1000
-"""A version of a higher thousand is one that this code can't read; additive ones it can."""
+from shoal.schema.migrations import BREAKING_STEP, load
 
 
 async def migrate(database: Database) -> int:

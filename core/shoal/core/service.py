@@ -213,6 +213,11 @@ class Memory:
         self._announce(ids)
         return RequeueAnswer(requeued=len(ids))
 
+    @property
+    def context(self) -> Context:
+        """What it works on, for replication, which lies beside the service."""
+        return self._context
+
     def _announce(self, ids: Sequence[str]) -> None:
         if ids and self._context.announce is not None:
             self._context.announce(ids)

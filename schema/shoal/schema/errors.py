@@ -46,6 +46,14 @@ ShoalError
 │   ├── ModelOverQuota                 until the quota's day is over
 │   ├── ModelUnavailable
 │   └── WeightsMismatch
+├── SyncError                     503
+│   ├── NotLinked                      this device has no edge
+│   ├── LinkBroken                     the edge lets it in no more: it must be linked anew
+│   ├── EdgeUnreachable                whether what was sent has arrived is unknown; worth another try
+│   ├── EdgeBusy                       says when to come back
+│   ├── EdgeRefused                    one request, as it was
+│   ├── EdgeRestored              409  the edge's database is of an earlier time than the device's cursor
+│   └── ProtocolMismatch          409  one of the two is too old
 └── DaemonError                   503
     ├── PortInUse
     ├── DaemonRunning
@@ -362,6 +370,57 @@ class WeightsMismatch(ModelError):
     """The weights' checksum isn't the one that we know."""
 
     code = "weights_mismatch"
+
+
+class SyncError(ShoalError):
+    """Two replicas could not exchange what they have; what was acknowledged stays queued."""
+
+    code = "sync_error"
+    status = 503
+
+
+class NotLinked(SyncError):
+    """This device has no edge to exchange memories with."""
+
+    code = "not_linked"
+
+
+class LinkBroken(SyncError):
+    """The edge lets this device in no more: its token is unknown, expired, revoked or allows no sync."""
+
+    code = "link_broken"
+
+
+class EdgeUnreachable(SyncError):
+    """There was no answer. What was sent may have arrived; sending it again is safe."""
+
+    code = "edge_unreachable"
+
+
+class EdgeBusy(SyncError):
+    """The edge takes no requests for a while: `retry_after_s`, 0 where it did not say."""
+
+    code = "edge_busy"
+
+
+class EdgeRefused(SyncError):
+    """The edge takes this request never, whoever sends it: `refused_status` is its HTTP status."""
+
+    code = "edge_refused"
+
+
+class EdgeRestored(SyncError):
+    """The edge's database was restored to an earlier time, or replaced: all is exchanged anew."""
+
+    code = "edge_restored"
+    status = 409
+
+
+class ProtocolMismatch(SyncError):
+    """The two speak no common version of the protocol, or of the schema's breaking steps."""
+
+    code = "protocol_mismatch"
+    status = 409
 
 
 class DaemonError(ShoalError):

@@ -356,6 +356,35 @@ class Pause(Answer):
     until: str
 
 
+class SyncFailure(Answer):
+    """Why the last round of replication failed."""
+
+    code: str
+    message: str
+    mend: str
+    at: str
+
+
+class SyncInfo(Answer):
+    """How replication with the edge stands."""
+
+    linked: bool
+    url: str | None
+    queue: int
+    """Cells that wait to be pushed, counted up to 20,000."""
+    lag_s: float | None
+    """Age of the oldest of them; None where there is no link."""
+    last_success: str | None
+    quarantine: int
+    """Cells that the edge would not take."""
+    refused: dict[str, int]
+    """The same by the reason's code."""
+    skipped: int
+    """Cells of the edge that this version can't read."""
+    failure: SyncFailure | None
+    """None when the last round went well."""
+
+
 class StatsAnswer(Answer):
     """Counts and health of what the caller may read."""
 

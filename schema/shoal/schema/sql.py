@@ -45,10 +45,11 @@ class Mode(StrEnum):
     """Erase a record, living or in the trash."""
 
 
+# The time to stamp by. A device whose clock is wrong knows by how much (sync's clock.py).
+_NOW = "(cast(?2 as integer) + coalesce((select v from meta where k = 'sync_offset_ms'), 0)) * 65536"
 # The batch's stamps start at `t`, its sequence numbers after `s`.
 _STAMP = (
-    "(select max((select v from meta where k = 'clock') + 1, cast(?2 as integer) * 65536) as t,"
-    " (select v from meta where k = 'seq') as s)"
+    f"(select max((select v from meta where k = 'clock') + 1, {_NOW}) as t, (select v from meta where k = 'seq') as s)"
 )
 _HLC = "coalesce(j.value->>4, printf('%019d-%s', c.t + j.key, ?3))"
 _RECORD_OF_CELL = "m.id = unhex(j.value->>0) and m.space = j.value->>1"
@@ -332,13 +333,16 @@ group by x.space
 
 BUMP: Final = f"""
 update meta set v = case k when 'seq' then v + json_array_length(?1)
-  else max(v + 1, cast(?2 as integer) * 65536,
+  else max(v + 1, {_NOW},
       coalesce((select max(cast(substr(value->>4, 1, 19) as integer)) from json_each(?1)), 0))
     + json_array_length(?1) end
 where k in ('seq', 'clock')
   and (exists (select 1 from {_TOUCHED}) or exists (select 1 from json_each(?1) where value->>4 is not null))
 """
 """Last of a batch: sequence numbers and the clock move past all that it used or received."""
+
+NAME_BATCH: Final = "insert or ignore into sync_batch (seq, name) select v, ?1 from meta where k = 'seq'"
+"""Goes after BUMP where a history is kept: how devices notice that the database was restored to an earlier time."""
 
 REINDEX_CONTENT: Final = """
 insert or replace into content_fts (rowid, content)

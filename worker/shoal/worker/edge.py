@@ -1,8 +1,10 @@
 """The Memory of one invocation, on that invocation's bindings: nothing of it may outlive the invocation."""
 
+import secrets
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from shoal.core.apply import Replica
@@ -19,6 +21,7 @@ from shoal.worker.workers_ai import WorkersAiEmbedder
 
 DEVICE = "edge"
 """Names this replica in stamps. There is one edge, however many isolates it runs in."""
+BATCH_NAME_BYTES = 8
 _ONTOLOGY = Ontology.builtin()
 
 
@@ -68,7 +71,7 @@ def open_edge(
         embedder=embedder,
         ontology=_ONTOLOGY,
         clock=clock,
-        replica=Replica(DEVICE, EDGE.dirty, EDGE.index_apart),
+        replica=Replica(DEVICE, EDGE.dirty, EDGE.index_apart, partial(secrets.token_hex, BATCH_NAME_BYTES)),
         trash_days=configuration.trash_days,
         policy=EDGE,
         announce=lambda ids: background.start("announce", send(ids)),

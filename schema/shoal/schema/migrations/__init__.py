@@ -4,7 +4,12 @@ A statement ends with `;` at the end of a line; there are no triggers, so nothin
 """
 
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+NEWEST: Final = 4
+"""Version of the last file, for those who must not read them."""
+BREAKING_STEP: Final = 1000
+"""A version of a higher thousand is one that older code can't read; additive ones it can."""
 
 
 class Migration(NamedTuple):

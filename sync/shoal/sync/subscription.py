@@ -1,0 +1,95 @@
+"""What a device subscribes to: its spaces, and how far each has been pulled."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, cast
+
+from shoal.core.caller import ALL_SPACES
+from shoal.core.cells import compact_json
+from shoal.core.filters import SPACES
+from shoal.core.protocols import Database, Statement
+from shoal.schema.wire import SyncSpaces
+
+
+class Cursor(NamedTuple):
+    """How far some spaces have been pulled: to a sequence number of the edge, which lies in a batch of that name."""
+
+    spaces: SyncSpaces
+    seq: int
+    batch: str | None
+
+
+class Change(NamedTuple):
+    """What the token allows now, compared with before."""
+
+    gained: list[str]
+    lost: list[str]
+    """Spaces that have been pulled and may be pulled no more: their memories must leave this device."""
+
+
+_SET: Final = """
+insert into sync_space (space, cursor, batch) select value, ?2, ?3 from json_each(?1) where true
+on conflict (space) do update set cursor = excluded.cursor, batch = excluded.batch
+"""
+_ADD: Final = """
+insert or ignore into sync_space (space, cursor, batch)
+select j.value, coalesce(w.cursor, 0), w.batch from json_each(?1) j left join sync_space w on w.space = '*'
+"""
+"""A space that was pulled as one of all is not pulled anew once it is named."""
+_KEEP: Final = "delete from sync_space where space not in (select value from json_each(?1))"
+_RESET: Final = "update sync_space set cursor = 0, batch = null"
+
+
+async def cursors(database: Database) -> list[Cursor]:
+    """Return the cursors, the least first; spaces that are equally far share one. None before the first `adopt`."""
+    rows = await database.query("select space, cursor, batch from sync_space order by cursor, batch, space")
+    found: list[Cursor] = []
+    for row in rows:
+        space, seq, batch = cast("str", row["space"]), cast("int", row["cursor"]), cast("str | None", row["batch"])
+        if space == ALL_SPACES:
+            found.append(Cursor("*", seq, batch))
+        elif found and found[-1].spaces != "*" and found[-1][1:] == (seq, batch):
+            found[-1] = Cursor([*found[-1].spaces, space], seq, batch)
+        else:
+            found.append(Cursor([space], seq, batch))
+    return found
+
+
+def spaces_of(found: Iterable[Cursor]) -> SyncSpaces:
+    """Return all the spaces that cursors are for."""
+    named: list[str] = []
+    for cursor in found:
+        if cursor.spaces == "*":
+            return "*"
+        named += cursor.spaces
+    return named
+
+
+async def compare(database: Database, allowed: SyncSpaces) -> Change:
+    """Say what has changed since `adopt` was last called. Spaces of this device alone are no one's to lose."""
+    before = spaces_of(await cursors(database))
+    if allowed == "*":
+        return Change([] if before == "*" else [ALL_SPACES], [])
+    if before == "*":
+        here = [cast("str", row["space"]) for row in await database.query(SPACES)]
+        return Change(sorted(allowed), sorted(set(here) - set(allowed)))
+    return Change(sorted(set(allowed) - set(before)), sorted(set(before) - set(allowed)))
+
+
+async def adopt(database: Database, allowed: SyncSpaces) -> None:
+    """Subscribe to what the token allows. What is new is pulled from the start."""
+    names = compact_json([ALL_SPACES] if allowed == "*" else sorted(allowed))
+    await database.batch([Statement(_ADD, (names,)), Statement(_KEEP, (names,))])
+
+
+def moved(spaces: SyncSpaces, seq: int, batch: str) -> Statement:
+    """Return the statement that moves the cursors of these spaces; it goes into the batch of what was pulled."""
+    return Statement(_SET, (_names(spaces), seq, batch))
+
+
+def reset() -> Statement:
+    """Return the statement that has everything pulled anew."""
+    return Statement(_RESET)
+
+
+def _names(spaces: SyncSpaces | Sequence[str]) -> str:
+    return compact_json([ALL_SPACES] if spaces == "*" else list(spaces))
