@@ -1,0 +1,80 @@
+"""The files that one database's replication has in SHOAL_HOME, and the locks between processes on them."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock, Timeout
+
+from shoal.local.home import PRIVATE_FILE, Home
+from shoal.schema.errors import SyncError
+
+ASK_EVERY_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class SyncFiles:
+    """Where they lie. A home may hold several databases, each linked by itself."""
+
+    root: Path
+    key: str
+    """Names the database: by its place in the home, so that it is the same after the home was moved."""
+
+    @classmethod
+    def of(cls, home: Home, database: Path) -> "SyncFiles":
+        """Return those of a database."""
+        inside = database.is_relative_to(home.root)
+        place = database.relative_to(home.root) if inside else database
+        return cls(home.root, hashlib.blake2b(place.as_posix().encode(), digest_size=8).hexdigest())
+
+    @property
+    def link(self) -> Path:
+        """The link: how the edge lets this device in, with its tokens where no keyring has them."""
+        return self.root / "links" / f"{self.key}.json"
+
+    @property
+    def link_lock(self) -> Path:
+        """Held while the link's file is changed or its token refreshed."""
+        return self.root / "run" / f"{self.key}.link.lock"
+
+    @property
+    def round_lock(self) -> Path:
+        """Held for the length of a round with the edge, and while it is decided with which edge."""
+        return self.root / "run" / f"{self.key}.round.lock"
+
+    @property
+    def anchor(self) -> Path:
+        """What is known outside the database of the device that it belongs to."""
+        return self.root / "run" / f"{self.key}.anchor.json"
+
+    @property
+    def anchor_lock(self) -> Path:
+        """Held while the anchor is read and written."""
+        return self.root / "run" / f"{self.key}.anchor.lock"
+
+
+@asynccontextmanager
+async def held(path: Path, wait_s: float, doing: str) -> AsyncGenerator[None]:
+    """Hold a lock, also against other tasks of this process; who waits blocks no loop.
+
+    Raises SyncError after wait_s; `doing` says in words what its holder is at.
+    """
+    lock = FileLock(path, mode=PRIVATE_FILE)
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            lock.acquire(timeout=0)
+            break
+        except Timeout:
+            if time.monotonic() >= deadline:
+                raise SyncError(f"Another process has been {doing} for {wait_s:.0f} s.", "Try again later.") from None
+        await asyncio.sleep(ASK_EVERY_S)
+    try:
+        yield
+    finally:
+        lock.release()
