@@ -46,6 +46,7 @@ STORE_PAUSE_S: Final = 0.02
 IDLE_AFTER_S: Final = 75.0
 """After so long without a request a laptop polls by its interval again."""
 IDLE_WRITES: Final = 20
+IDLE_PAUSE_S: Final = (0.0, 15.0)
 POLL_S: Final = 0.01
 SEEN_WITHIN_S: Final = 60.0
 PLANT_BATCH: Final = 500
@@ -138,16 +139,17 @@ def idle_arrivals(worker: EdgeWorker, laptop: Daemon, words: Iterator[str], rng:
     """Return the seconds from writes at the edge until they are in the database of a laptop that nobody uses."""
     took: list[float] = []
     time.sleep(IDLE_AFTER_S)
-    with apsw.Connection(str(laptop.home / "shoal.db"), flags=apsw.SQLITE_OPEN_READONLY) as database:
-        for _ in track(range(IDLE_WRITES), "arrivals at an idle laptop", console=console):
-            time.sleep(rng.uniform(0, 15))
-            stored = worker.client.call("POST", "/api/v1/memories", {"content": f"The code word is {next(words)}."})
-            began = time.perf_counter()
-            while not database.execute("select 1 from record where id = unhex(?)", (stored["id"],)).get:
-                if time.perf_counter() - began > SEEN_WITHIN_S:
-                    raise RuntimeError("an idle laptop did not get a memory")
-                time.sleep(POLL_S)
-            took.append(time.perf_counter() - began)
+    database = apsw.Connection(str(laptop.home / "shoal.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    for _ in track(range(IDLE_WRITES), "arrivals at an idle laptop", console=console):
+        time.sleep(rng.uniform(*IDLE_PAUSE_S))
+        stored = worker.client.call("POST", "/api/v1/memories", {"content": f"The code word is {next(words)}."})
+        began = time.perf_counter()
+        while not database.execute("select 1 from record where id = unhex(?)", (stored["id"],)).get:
+            if time.perf_counter() - began > SEEN_WITHIN_S:
+                raise RuntimeError("an idle laptop did not get a memory")
+            time.sleep(POLL_S)
+        took.append(time.perf_counter() - began)
+    database.close()
     return took
 
 
@@ -167,8 +169,9 @@ def bootstrap(worker: EdgeWorker, given: Sequence[Note], home: Path) -> float:
     began = time.perf_counter()
     subprocess.run([SHOAL, "sync", "--once", "--json"], env=environment, check=True, stdout=subprocess.DEVNULL)
     took = time.perf_counter() - began
-    with apsw.Connection(str(home / "shoal.db"), flags=apsw.SQLITE_OPEN_READONLY) as database:
-        there = database.execute("select count(*) from record where class = 'memory' and state = 1").get
+    database = apsw.Connection(str(home / "shoal.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    there = database.execute("select count(*) from record where class = 'memory' and state = 1").get
+    database.close()
     if there < len(given):
         raise RuntimeError(f"{there} of {len(given)} memories arrived")
     return took
