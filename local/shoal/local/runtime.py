@@ -14,6 +14,8 @@ from shoal.core.service import Memory, open_memory
 from shoal.local.database import ApswDatabase
 from shoal.local.embedding import FastembedEmbedder, open_embedder
 from shoal.local.settings import NO_MODEL, Loaded
+from shoal.local.sync.anchor import anchored
+from shoal.local.sync.files import SyncFiles
 from shoal.local.zone import machine_zone
 from shoal.schema.errors import DatabaseForeign, DatabaseReadOnly, ModelUnavailable, StorageError
 from shoal.schema.ontology import Ontology
@@ -70,11 +72,7 @@ async def open_runtime(
 
     `model_progress` hears how far the conversion of the default model is, 0..1, in another thread.
     """
-    make_folder(loaded)
-    require_whole(loaded.database)
-    async with await ApswDatabase.open(loaded.database) as database:
-        await _require_ours(database)
-        await migrate(database)
+    async with open_database(loaded) as database:
         embedder, reason = _embedder(loaded, model_progress)
         try:
             index = await _index(database, embedder)
@@ -92,6 +90,21 @@ async def open_runtime(
         finally:
             if embedder is not None:
                 embedder.close()
+
+
+@asynccontextmanager
+async def open_database(loaded: Loaded) -> AsyncGenerator[ApswDatabase]:
+    """Open the database for writing, with its tables and this device's name, and close it in the end.
+
+    Raises StorageError.
+    """
+    make_folder(loaded)
+    require_whole(loaded.database)
+    async with await ApswDatabase.open(loaded.database) as database:
+        await _require_ours(database)
+        await migrate(database)
+        async with anchored(database, loaded.database, SyncFiles.of(loaded.home, loaded.database), new_device):
+            yield database
 
 
 def make_folder(loaded: Loaded) -> None:

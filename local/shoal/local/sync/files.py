@@ -2,6 +2,8 @@
 
 import asyncio
 import hashlib
+import os
+import secrets
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,7 +13,7 @@ from typing import Final
 
 from filelock import FileLock, Timeout
 
-from shoal.local.home import PRIVATE_FILE, Home
+from shoal.local.home import PRIVATE_DIR, PRIVATE_FILE, Home, private
 from shoal.schema.errors import SyncError
 
 ASK_EVERY_S: Final = 0.02
@@ -78,3 +80,22 @@ async def held(path: Path, wait_s: float, doing: str) -> AsyncGenerator[None]:
         yield
     finally:
         lock.release()
+
+
+def write_private(path: Path, text: str, *, durable: bool) -> None:
+    """Write a file in one step, readable by its owner only, in a folder of the same kind. Raises OSError.
+
+    `durable`: wait until it is on the disk.
+    """
+    path.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        with open(draft, "x", encoding="utf-8", opener=private) as file:
+            file.write(text)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
