@@ -31,6 +31,8 @@ COMMANDS: Final = {
     "backup": "files",
     "restore": "files",
     "seed": "files",
+    "link": "link",
+    "unlink": "link",
     "owner-key": "owner",
 }
 """Command -> the module beside this one that holds it; its function is named `<command>_command`, `_` for `-`."""

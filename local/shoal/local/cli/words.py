@@ -69,6 +69,56 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "superseded_by": ("Superseded by", "被取代于"),
         "reason": ("Deleted because", "删除原因"),
         "metadata": ("Metadata", "元数据"),
+        "device_name": ("shoal on {machine}", "shoal on {machine}"),
+        "open_browser": (
+            "Your browser opens to let this device in. If it does not, open this address:\n{address}",
+            "浏览器将打开以授权此设备。若未打开，请访问：\n{address}",
+        ),
+        "open_elsewhere": (
+            "Open this address in a browser, on any machine, and let this device in:\n{address}\n"
+            "In the end the browser may say that it can't connect. Copy the address that it shows, and paste it here:",
+            "请在任意电脑的浏览器中打开此地址并授权此设备：\n{address}\n"
+            "最后浏览器可能提示无法连接。请复制地址栏中的地址，粘贴到这里：",
+        ),
+        "token_prompt": ("Device token", "设备令牌"),
+        "token_seen": (
+            "Others on this machine can see the token in the list of processes, and it stays in your shell's history."
+            " --token-stdin avoids both.",
+            "本机其他用户可在进程列表中看到令牌，它还会留在命令历史中。可改用 --token-stdin。",
+        ),
+        "linked": ("Linked to {url}.", "已连接 {url}。"),
+        "linked_spaces": (
+            "It shares: {spaces}. This device may write to: {writable}.",
+            "同步空间：{spaces}；可写：{writable}。",
+        ),
+        "every_space": ("every space", "全部空间"),
+        "no_space": ("none", "无"),
+        "linked_before": (
+            "It was linked to {url} before; everything on this device now goes to the new edge too.",
+            "此前连接的是 {url}；此设备上的全部记忆现在也会同步到新的地址。",
+        ),
+        "linked_lost": (
+            "The new token does not reach these spaces; they leave this device after a backup: {spaces}",
+            "新令牌不包含以下空间，备份后将从此设备移除：{spaces}",
+        ),
+        "linked_file": (
+            "This system has no keyring, so the token lies in a file that only you can read.",
+            "系统没有密钥环，令牌保存在仅您可读的文件中。",
+        ),
+        "linked_next_daemon": (
+            "The daemon begins within seconds; `shoal status` shows how far it is.",
+            "后台服务几秒内开始同步；`shoal status` 可查看进度。",
+        ),
+        "linked_next": (
+            "`shoal sync` exchanges memories now; a daemon does so by itself while it runs.",
+            "`shoal sync` 立即同步；后台服务运行时会自动同步。",
+        ),
+        "confirm_unlink": ("End the link to {url}? Every memory stays.", "断开与 {url} 的连接？所有记忆都会保留。"),
+        "unlinked": (
+            "No longer linked to {url}. Every memory stays, here and there.",
+            "已断开 {url}。两端的记忆都保留。",
+        ),
+        "not_revoked": ("The token is still good at the edge: {why}", "令牌在服务端仍然有效：{why}"),
         "owner_key": (
             "The owner's key: {text}\n"
             "It is shown only now. Keep it where you keep passwords. Case, spaces and dashes don't matter; it holds no"

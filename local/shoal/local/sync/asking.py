@@ -145,7 +145,9 @@ def error_of(answer: Answer, url: str) -> ShoalError:
         return LinkBroken(f"{host} lets this device in no more. {message}", again(url))
     match code:
         case "insufficient_scope":
-            return LinkBroken(f"{host} does not let this device sync. {message}", f"{again(url)} Allow it to sync.")
+            return LinkBroken(
+                f"{host} does not let this device sync. {message}", f"{again(url)}, and allow it to sync."
+            )
         case "not_allowed":
             return NotAllowed(message, mend)
         case "edge_restored":

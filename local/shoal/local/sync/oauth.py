@@ -22,8 +22,8 @@ class Granted(BaseModel):
 
     access_token: str = Field(pattern=TOKEN_PATTERN, repr=False)
     token_type: str = Field(pattern="^[Bb]earer$")
-    expires_in: int = Field(LASTS_S, ge=0)
-    refresh_token: str | None = Field(None, pattern=TOKEN_PATTERN, repr=False)
+    expires_in: int = Field(default=LASTS_S, ge=0)
+    refresh_token: str | None = Field(default=None, pattern=TOKEN_PATTERN, repr=False)
     scope: str | None = None
     """None = what was asked for."""
 

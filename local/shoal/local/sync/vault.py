@@ -30,7 +30,7 @@ class Tokens(_Kept):
     """The secrets of a link. Without a refresh token it is a device token, which lasts until it is revoked."""
 
     access_token: str = Field(pattern=TOKEN_PATTERN, repr=False)
-    refresh_token: str | None = Field(None, pattern=TOKEN_PATTERN, repr=False)
+    refresh_token: str | None = Field(default=None, pattern=TOKEN_PATTERN, repr=False)
     expires_at: int | None = None
     """Of the access token, milliseconds since 1970 by this device's clock; None = never."""
 
