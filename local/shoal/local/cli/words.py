@@ -71,13 +71,13 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "metadata": ("Metadata", "元数据"),
         "device_name": ("shoal on {machine}", "shoal on {machine}"),
         "open_browser": (
-            "Your browser opens to let this device in. If it does not, open this address:\n{address}",
-            "浏览器将打开以授权此设备。若未打开，请访问：\n{address}",
+            "Your browser opens: choose which spaces to share, and tick Sync. If it does not open, go to\n{address}",
+            "浏览器将打开：请选择要共享的空间，并勾选“同步”。若未打开，请访问：\n{address}",
         ),
         "open_elsewhere": (
-            "Open this address in a browser, on any machine, and let this device in:\n{address}\n"
+            "Open this address in a browser, on any machine, choose which spaces to share, and tick Sync:\n{address}\n"
             "In the end the browser may say that it can't connect. Copy the address that it shows, and paste it here:",
-            "请在任意电脑的浏览器中打开此地址并授权此设备：\n{address}\n"
+            "请在任意电脑的浏览器中打开此地址，选择要共享的空间，并勾选“同步”：\n{address}\n"
             "最后浏览器可能提示无法连接。请复制地址栏中的地址，粘贴到这里：",
         ),
         "token_prompt": ("Device token", "设备令牌"),

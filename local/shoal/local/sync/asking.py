@@ -4,6 +4,7 @@ What is read from an answer for people to see is cut and cleaned: it may come fr
 """
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ _REFUSES_CONTENT: Final = (
     HTTPStatus.UNPROCESSABLE_ENTITY,
 )
 """Only these are about what was sent: other refusals would meet every cell alike, and lay aside the whole queue."""
+_PLACE: Final = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]+)?")
+"""A host by name or address, and a port."""
 _LATER: Final = "It is tried again by itself; nothing is lost."
 
 
@@ -71,18 +74,20 @@ def edge_url(given: str) -> str:
     Raises InvalidInput: over http an edge may only be on this machine, as the token would travel in the clear.
     """
     try:
-        url = httpx.URL(given.strip())
-        parts = urlsplit(given.strip())
-        plain = not (parts.username or parts.password or parts.query or parts.fragment)
+        url, parts = httpx.URL(given.strip()), urlsplit(given.strip())
+        # Asking for the port raises where it is none.
+        plain = not (parts.username or parts.password or parts.query or parts.fragment or parts.port == 0)
     except (ValueError, httpx.InvalidURL) as error:
         raise InvalidInput("This is no URL of an edge.", "Write it as https://shoal.example.") from error
-    if url.scheme not in ("https", "http") or not url.host or not plain or url.path.rstrip("/") not in ("", "/mcp"):
+    place = url.netloc.decode("ascii")
+    plain = plain and _PLACE.fullmatch(place) is not None and url.path.rstrip("/") in ("", "/mcp")
+    if url.scheme not in ("https", "http") or not plain:
         raise InvalidInput(
             "This is no URL of an edge.", "Write the address of the Worker as https://shoal.example, without a path."
         )
     if url.scheme == "http" and url.host not in LOOPBACK:
         raise InvalidInput("Over http the token could be read on its way.", "Write https:// instead of http://.")
-    return f"{url.scheme}://{url.netloc.decode('ascii')}"
+    return f"{url.scheme}://{place}"
 
 
 def new_client(url: str) -> httpx.AsyncClient:
