@@ -18,7 +18,9 @@ COUNTED_MAX: Final = 10_000
 _PUT: Final = "insert into meta (k, v) values (?1, ?2) on conflict (k) do update set v = excluded.v"
 _DROP: Final = "delete from meta where k in (select value from json_each(?1))"
 _URL, _SUCCESS, _FAILURE, _SKIPPED = "sync_url", "sync_success_at", "sync_failure", "sync_skipped"
-_ALL: Final = (_URL, _SUCCESS, _FAILURE, _SKIPPED, "sync_offset_ms")
+HEAD: Final = "sync_head"
+"""The newest batch of the edge that it was told of, [sequence number, name]: the engine's."""
+_ALL: Final = (_URL, _SUCCESS, _FAILURE, _SKIPPED, HEAD, "sync_offset_ms")
 _STATE: Final = f"""
 select (select json_group_object(k, v) from meta where k in (select value from json_each(?1))) as known,
   (select json_group_object(code, n) from (select code, count(*) as n from sync_refused group by code)) as refused,

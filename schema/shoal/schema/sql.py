@@ -46,7 +46,9 @@ class Mode(StrEnum):
 
 
 # The time to stamp by. A device whose clock is wrong knows by how much (sync's clock.py).
-_NOW = "(cast(?2 as integer) + coalesce((select v from meta where k = 'sync_offset_ms'), 0)) * 65536"
+_NOW = (
+    "(cast(?2 as integer) + coalesce((select cast(v as integer) from meta where k = 'sync_offset_ms'), 0)) * 65536"
+)
 # The batch's stamps start at `t`, its sequence numbers after `s`.
 _STAMP = (
     f"(select max((select v from meta where k = 'clock') + 1, {_NOW}) as t, (select v from meta where k = 'seq') as s)"

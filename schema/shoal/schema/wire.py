@@ -34,11 +34,24 @@ class _Message(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
 
+class Head(_Message):
+    """The last batch of the edge's history that an answer knew of.
+
+    A device sends back the newest that it was told. If the edge has that batch, it has all that was before it; if not,
+    its database was restored to an earlier time, or is another.
+    """
+
+    seq: Annotated[int, Field(ge=0)]
+    batch: Annotated[str, Field(pattern=BATCH_PATTERN)]
+
+
 class _Request(_Message):
     proto: int
     schema_version: int
     """Version of the sender's migrations."""
     device: Annotated[str, Field(pattern=DEVICE_PATTERN)]
+    head: Head | None = None
+    """What the last answer said; None before the first."""
 
 
 class PushRequest(_Request):
@@ -76,7 +89,7 @@ class _Reply(_Message):
     server_time: int
     """The edge's clock, milliseconds since 1970."""
     clock: Annotated[str, Field(pattern=r"^\d{19}$")]
-    """The edge's last stamp: no cell there is later."""
+    """The edge's last stamp, or its time where that is later: no cell there is later."""
     spaces: SyncSpaces
     """Those that the token may pull."""
     writable: SyncSpaces
@@ -87,6 +100,7 @@ class PushAnswer(_Reply):
     """What became of a push: all cells are merged but those named."""
 
     refused: list[Refusal]
+    head: Head
 
 
 class PullRequest(_Request):
@@ -107,6 +121,7 @@ class PullAnswer(_Reply):
     """Where the next page begins; of cells of other spaces that were passed over too."""
     batch: Annotated[str, Field(pattern=BATCH_PATTERN)]
     more: bool
+    head: Head
 
 
 class SyncStatus(_Reply):

@@ -13,11 +13,13 @@ from shoal.core.apply import CLOCK_MAX_MS, apply
 from shoal.core.cells import Cell
 from shoal.core.context import Context
 from shoal.core.journal import Action, Author
+from shoal.core.protocols import Statement
 from shoal.schema.errors import EdgeRefused, EdgeRestored, NotAllowed, SyncError
 from shoal.schema.migrations import NEWEST
 from shoal.schema.wire import (
     CELLS_MAX,
     PROTO,
+    Head,
     PullAnswer,
     PullRequest,
     PushAnswer,
@@ -86,6 +88,7 @@ class Engine:
         self._keep_copy = keep_copy
         self._pulled_by = replace(context.replica, dirty=False)
         self._offset_ms = 0
+        self._head: Head | None = None
         self._allowed: tuple[SyncSpaces, SyncSpaces] | None = None
         """What the token may pull and push to, as the last answer said."""
 
@@ -95,8 +98,14 @@ class Engine:
         Raises SyncError for what can't be done now, StorageError; what was done until then stays done.
         """
         report = Report()
+        database = self._context.database
         self._offset_ms = await self._noted_offset()
-        if self._allowed is None or not await subscription.cursors(self._context.database):
+        self._head = await subscription.head(database)
+        subscribed = bool(await subscription.cursors(database))
+        if not subscribed:
+            # What an edge had that this device was linked with before, this one may not have.
+            await queue.all_of(database, "*")
+        if self._allowed is None or not subscribed:
             await self._ask()
             await self._resubscribe(report)
         try:
@@ -154,6 +163,9 @@ class Engine:
             refusals = {0: Refusal(index=0, code=RefusalCode.REFUSED, message=error.message)}
         else:
             refusals = {refusal.index: refusal for refusal in answer.refused}
+        told: list[Statement] = []
+        if answer is not None:
+            told, self._head = [subscription.told(answer.head)], answer.head
         taken = [one for index, one in enumerate(cells) if index not in refusals]
         ahead = [refusal for refusal in refusals.values() if refusal.code is RefusalCode.CLOCK_AHEAD]
         aside = [
@@ -161,7 +173,7 @@ class Engine:
             for index, refusal in refusals.items()
             if refusal.code is not RefusalCode.CLOCK_AHEAD
         ]
-        await database.batch([*queue.taken(taken), *queue.refused(aside, self._context.clock())])
+        await database.batch([*queue.taken(taken), *queue.refused(aside, self._context.clock()), *told])
         report.pushed += len(taken)
         report.refused += len(aside)
         return answer.clock if answer is not None and ahead else None
@@ -181,16 +193,17 @@ class Engine:
         """Pull and merge one page; return whether there is more."""
         request = PullRequest(**self._about(), spaces=cursor.spaces, cursor=cursor.seq, batch=cursor.batch, limit=limit)
         answer = await self._told(self._transport.pull(request))
-        move = subscription.moved(cursor.spaces, answer.cursor, answer.batch)
+        moves = [subscription.moved(cursor.spaces, answer.cursor, answer.batch), subscription.told(answer.head)]
+        news, self._head = answer.head != self._head, answer.head
         cells = self._readable(answer.cells, report)
         if cells:
             context = self._context
-            await apply(context.database, cells, self._pulled_by, context.clock(), EDGE, also=[move])
+            await apply(context.database, cells, self._pulled_by, context.clock(), EDGE, also=[*moves, queue.settled()])
             report.pulled += len(cells)
             if context.announce is not None:
                 context.announce(list(dict.fromkeys(cell.id for cell in cells)))
-        elif (answer.cursor, answer.batch) != cursor[1:]:
-            await self._context.database.batch([move])
+        elif news or (answer.cursor, answer.batch) != cursor[1:]:
+            await self._context.database.batch(moves)
         return answer.more
 
     def _readable(self, sent: Sequence[Any], report: Report) -> list[Cell]:
@@ -208,7 +221,8 @@ class Engine:
         database = self._context.database
         await queue.all_of(database, subscription.spaces_of(await subscription.cursors(database)))
         # Last: if this breaks off before, the edge says the same once more.
-        await database.batch([subscription.reset()])
+        await database.batch(subscription.reset())
+        self._head = None
 
     async def _ask(self) -> None:
         await self._told(self._transport.status())
@@ -230,6 +244,7 @@ class Engine:
         if not change.gained and not change.lost:
             return False
         if change.lost:
+            await subscription.part(database, allowed, change.lost)
             await self._keep_copy(change.lost)
             await leaving.leave(self._context, change.lost)
         await subscription.adopt(database, allowed)
@@ -245,4 +260,4 @@ class Engine:
         return self._allowed[1] if self._allowed is not None else []
 
     def _about(self) -> dict[str, Any]:
-        return {"proto": PROTO, "schema_version": NEWEST, "device": self._context.replica.device}
+        return {"proto": PROTO, "schema_version": NEWEST, "device": self._context.replica.device, "head": self._head}

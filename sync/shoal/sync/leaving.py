@@ -14,7 +14,8 @@ from shoal.core.protocols import Statement
 AT_ONCE: Final = 500
 """Records emptied in one batch."""
 _FOUND: Final = """
-select rid from record where rid > ?1 and rank > 0 and space in (select value from json_each(?2)) order by rid limit ?3
+select rid from record where rid > ?1 and space in (select value from json_each(?2))
+  and (rank > 0 or exists (select 1 from cell where cell.rid = record.rid)) order by rid limit ?3
 """
 _GONE: Final = "in (select value from json_each(?1))"
 _EMPTY: Final = (

@@ -77,14 +77,19 @@ select j.value->>0, j.value->>1, j.value->>2, j.value->>3, j.value->>4, j.value-
 _FORGET_REASONS: Final = """
 delete from sync_refused where (rid, field) in (select j.value->>0, j.value->>1 from json_each(?1) j)
 """
+_SETTLED: Final = """
+delete from sync_refused where not exists (
+  select 1 from record m where m.rid = sync_refused.rid and sync_refused.field = '' and m.dirty = 2
+  union all select 1 from cell c where c.rid = sync_refused.rid and c.field = sync_refused.field and c.dirty = 2)
+"""
 _AGAIN: Final = (
     "update record set dirty = 1 where dirty = 2 and rid in (select rid from sync_refused where field = '')",
     "update cell set dirty = 1 where dirty = 2 and (rid, field) in (select rid, field from sync_refused)",
     "delete from sync_refused",
 )
 _ALL: Final = (
-    "update record set dirty = 1 where rid > ?1 and rid <= ?1 + ?2 and rank > 0 and %s",
-    "update cell set dirty = 1 where rid > ?1 and rid <= ?1 + ?2"
+    "update record set dirty = 1 where rid > ?1 and rid <= ?1 + ?2 and rank > 0 and dirty <> 1 and %s",
+    "update cell set dirty = 1 where rid > ?1 and rid <= ?1 + ?2 and dirty <> 1"
     " and exists (select 1 from record where record.rid = cell.rid and %s)",
 )
 _OF_SPACES: Final = "space in (select value from json_each(?3))"
@@ -116,6 +121,11 @@ def refused(cells: Sequence[Refused], now_ms: int) -> list[Statement]:
     keys = _keys([one.queued for one in cells])
     reasons = compact_json([[*_key(one.queued), str(one.code), one.message] for one in cells])
     return [*(Statement(text % 2, (keys,)) for text in _MARK), Statement(_KEEP_REASON, (reasons, now_ms))]
+
+
+def settled() -> Statement:
+    """Return the statement that forgets why cells were refused which others' writes have replaced since."""
+    return Statement(_SETTLED)
 
 
 async def again(database: Database) -> None:

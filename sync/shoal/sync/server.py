@@ -7,18 +7,19 @@ that a cursor never passes what it has not seen.
 import json
 from typing import Any, Final, cast
 
-from shoal.core.apply import apply
+from shoal.core.apply import statements
 from shoal.core.caller import ALL_SPACES, Caller, Scope
 from shoal.core.cells import INIT, Cell, compact_json
 from shoal.core.context import Context
 from shoal.core.journal import Action, Author
-from shoal.core.protocols import Row, Statement
+from shoal.core.protocols import Row, SqlValue, Statement
 from shoal.schema.errors import EdgeRestored, NotAllowed, ProtocolMismatch, TooMany
 from shoal.schema.migrations import BREAKING_STEP, NEWEST
 from shoal.schema.wire import (
     CELLS_MAX,
     PAGE_BYTES,
     PROTO,
+    Head,
     PullAnswer,
     PullRequest,
     PushAnswer,
@@ -38,37 +39,44 @@ PUSHING: Final = (Scope.SYNC, Scope.READ, Scope.WRITE)
 PURGING: Final = (*PUSHING, Scope.ADMIN)
 HISTORY_KEPT: Final = 100_000
 """Batches of the history: a device that has been away for more of them pulls and pushes everything anew."""
-_REPLY: Final = "(select printf('%019d', v) from meta where k = 'clock') as clock"
+_NOW: Final = "(select printf('%019d', max(v, cast(?1 as integer) * 65536)) from meta where k = 'clock') as clock"
+_TOLD: Final = (
+    f"{_NOW}, (select seq from sync_batch order by seq desc limit 1) as head_seq,"
+    " (select name from sync_batch order by seq desc limit 1) as head_batch,"
+    " (?2 is null or exists (select 1 from sync_batch where seq = ?2 and name = ?3)) as known"
+)
+"""?1 = the time, ?2, ?3 = the head that the device knows. What every answer tells of the database."""
 _TRIM: Final = "delete from sync_batch where seq < (select seq from sync_batch order by seq desc limit 1 offset ?1)"
 
 _PAGE: Final = f"""
-with given (cursor, batch) as (select ?1, ?2),
+with given (cursor, batch) as (select ?4, ?5),
   fits as (select 1 from given where batch is null and cursor = 0
     union all select 1 from given where batch = (select name from sync_batch where seq >= cursor order by seq limit 1)),
   later as (
     select * from (select seq, rid, null as field, octet_length(init) as size, space
-      from record indexed by record_seq where seq > ?1 order by seq limit ?3)
+      from record indexed by record_seq where seq > ?4 order by seq limit ?6)
     union all
     select x.seq, x.rid, x.field, octet_length(x.value), m.space
-      from (select seq, rid, field, value from cell indexed by cell_seq where seq > ?1 order by seq limit ?3) x
+      from (select seq, rid, field, value from cell indexed by cell_seq where seq > ?4 order by seq limit ?6) x
       cross join record m on m.rid = x.rid),
-  examined as (select *, ?4 is null or space in (select value from json_each(?4)) as kept
-    from later order by seq limit ?3),
+  examined as (select *, ?7 is null or space in (select value from json_each(?7)) as kept
+    from later order by seq limit ?6),
   page as (select *, sum(iif(kept, coalesce(size, 0) + octet_length(coalesce(field, '')) + {CELL_BYTES}, 0))
     over (order by seq) as up_to, sum(kept) over (order by seq) as number from examined),
   bounded as (select * from page where up_to <= {PAGE_BYTES} or (kept and number = 1) or number = 0),
   told (last, more) as (
-    select max(seq), count(*) = ?3 or count(*) < (select count(*) from examined) from bounded),
+    select max(seq), count(*) = ?6 or count(*) < (select count(*) from examined) from bounded),
   end (seq, more) as (select iif(more, last, (select v from meta where k = 'seq')), more from told)
 select end.seq as cursor, end.more, (select name from sync_batch where seq >= end.seq order by seq limit 1) as batch,
-  exists (select 1 from fits) as fits, {_REPLY},
-  iif(b.rid is null, null, lower(hex(m.id))) as id, b.space, coalesce(b.field, '{INIT}') as field, iif(b.field is null, m.rank, c.rank) as rank,
-  iif(b.field is null, m.hlc, c.hlc) as hlc, iif(b.field is null, m.init, c.value) as value
+  exists (select 1 from fits) as fits, {_TOLD},
+  iif(b.rid is null, null, lower(hex(m.id))) as id, b.space, coalesce(b.field, '{INIT}') as field,
+  iif(b.field is null, m.rank, c.rank) as rank, iif(b.field is null, m.hlc, c.hlc) as hlc,
+  iif(b.field is null, m.init, c.value) as value
 from end left join bounded b on b.kept left join record m on m.rid = b.rid
   left join cell c on c.rid = b.rid and c.field = b.field
 order by b.seq
 """
-"""?1 = cursor, ?2 = the name of its batch, ?3 = how many, ?4 = the spaces as JSON, null for every one.
+"""And ?4 = cursor, ?5 = the name of its batch, ?6 = how many, ?7 = the spaces as JSON, null for every one.
 
 One row at least, whose `id` is null where there is no cell to hand out.
 """
@@ -77,9 +85,10 @@ One row at least, whose `id` is null where there is no cell to hand out.
 async def status(context: Context, caller: Caller) -> SyncStatus:
     """Say what a device must know before it begins. Raises InsufficientScope."""
     caller.require(*PULLING)
-    row = (await context.database.query(f"select {_REPLY}"))[0]
+    now = context.clock()
+    row = (await context.database.query(f"select {_NOW}", (now,)))[0]
     return SyncStatus(
-        **_reply(context, caller, row),
+        **_reply(caller, row, now),
         proto=PROTO,
         schema_version=NEWEST,
         model=None if context.embedder is None else context.embedder.fingerprint,
@@ -89,7 +98,8 @@ async def status(context: Context, caller: Caller) -> SyncStatus:
 async def push(context: Context, request: PushRequest, caller: Caller) -> PushAnswer:
     """Merge a device's cells in one batch, but those that break a rule or that its token may not write.
 
-    Raises InsufficientScope, ProtocolMismatch, TooMany, StorageError.
+    Raises InsufficientScope, ProtocolMismatch, TooMany, StorageError, and EdgeRestored: its cells are merged then, but
+    what was merged before them is not there.
     """
     _check_version(request.proto, request.schema_version)
     caller.require(*PUSHING)
@@ -103,13 +113,13 @@ async def push(context: Context, request: PushRequest, caller: Caller) -> PushAn
             cells.append(_allowed(wire_cell(sent, now), caller))
         except CellRefused as error:
             refused.append(Refusal(index=index, code=error.code, message=error.message))
-    if cells:
-        by = Author.of(caller, Action.SYNC)
-        await apply(context.database, cells, context.replica, now, by)
-        if context.announce is not None:
-            context.announce(list(dict.fromkeys(cell.id for cell in cells)))
-    row = (await context.database.query(f"select {_REPLY}"))[0]
-    return PushAnswer(**_reply(context, caller, row), refused=refused)
+    batch = await statements(cells, context.replica, now, Author.of(caller, Action.SYNC)) if cells else []
+    # In the same batch: what the answer calls merged is merged in the history that it names.
+    row = (await context.database.batch([*batch, Statement(f"select {_TOLD}", _given(request, now))]))[-1][0]
+    if cells and context.announce is not None:
+        context.announce(list(dict.fromkeys(cell.id for cell in cells)))
+    _check_history(row["known"])
+    return PushAnswer(**_reply(caller, row, now), refused=refused, head=_head(row))
 
 
 async def pull(context: Context, request: PullRequest, caller: Caller) -> PullAnswer:
@@ -122,19 +132,18 @@ async def pull(context: Context, request: PullRequest, caller: Caller) -> PullAn
     if request.spaces == "*" and spaces is not None:
         raise NotAllowed("Not every space is yours to sync.", "Ask /sync/status which are, and pull those.")
     named = None if spaces is None else compact_json(spaces)
-    rows = await context.database.query(_PAGE, (request.cursor, request.batch, request.limit, named))
+    now = context.clock()
+    asked = (*_given(request, now), request.cursor, request.batch, request.limit, named)
+    rows = await context.database.query(_PAGE, asked)
     first = rows[0]
-    if not first["fits"]:
-        raise EdgeRestored(
-            "The edge's database is another than the cursor is of, or was restored to an earlier time.",
-            "Pull from cursor 0, and push everything anew.",
-        )
+    _check_history(first["fits"] and first["known"])
     return PullAnswer(
-        **_reply(context, caller, first),
+        **_reply(caller, first, now),
         cells=[_cell(row) for row in rows if row["id"] is not None],
         cursor=cast("int", first["cursor"]),
         batch=cast("str", first["batch"]),
         more=bool(first["more"]),
+        head=_head(first),
     )
 
 
@@ -143,10 +152,28 @@ async def trim_history(context: Context) -> None:
     await context.database.batch([Statement(_TRIM, (HISTORY_KEPT,))])
 
 
-def _reply(context: Context, caller: Caller, row: Row) -> dict[str, Any]:
+def _given(request: PushRequest | PullRequest, now_ms: int) -> tuple[SqlValue, ...]:
+    """Return the parameters of _TOLD."""
+    head = request.head
+    return (now_ms, None, None) if head is None else (now_ms, head.seq, head.batch)
+
+
+def _check_history(known: object) -> None:
+    if not known:
+        raise EdgeRestored(
+            "The edge's database is another than the device knows, or was restored to an earlier time.",
+            "Pull from cursor 0, and push everything anew.",
+        )
+
+
+def _head(row: Row) -> Head:
+    return Head(seq=cast("int", row["head_seq"]), batch=cast("str", row["head_batch"]))
+
+
+def _reply(caller: Caller, row: Row, now_ms: int) -> dict[str, Any]:
     """Return what every answer tells."""
     return {
-        "server_time": context.clock(),
+        "server_time": now_ms,
         "clock": cast("str", row["clock"]),
         "spaces": _spaces(_reached(caller, PULLING)),
         "writable": _spaces(_reached(caller, PUSHING)),

@@ -7,7 +7,8 @@ from shoal.core.caller import ALL_SPACES
 from shoal.core.cells import compact_json
 from shoal.core.filters import SPACES
 from shoal.core.protocols import Database, Statement
-from shoal.schema.wire import SyncSpaces
+from shoal.core.replication import HEAD
+from shoal.schema.wire import SPACES_MAX, Head, SyncSpaces
 
 
 class Cursor(NamedTuple):
@@ -36,6 +37,7 @@ select j.value, coalesce(w.cursor, 0), w.batch from json_each(?1) j left join sy
 """
 """A space that was pulled as one of all is not pulled anew once it is named."""
 _KEEP: Final = "delete from sync_space where space not in (select value from json_each(?1))"
+_TOLD: Final = "insert into meta (k, v) values (?1, ?2) on conflict (k) do update set v = excluded.v"
 _RESET: Final = "update sync_space set cursor = 0, batch = null"
 
 
@@ -47,7 +49,7 @@ async def cursors(database: Database) -> list[Cursor]:
         space, seq, batch = cast("str", row["space"]), cast("int", row["cursor"]), cast("str | None", row["batch"])
         if space == ALL_SPACES:
             found.append(Cursor("*", seq, batch))
-        elif found and found[-1].spaces != "*" and found[-1][1:] == (seq, batch):
+        elif found and found[-1][1:] == (seq, batch) and found[-1].spaces != "*" and len(found[-1].spaces) < SPACES_MAX:
             found[-1] = Cursor([*found[-1].spaces, space], seq, batch)
         else:
             found.append(Cursor([space], seq, batch))
@@ -76,9 +78,15 @@ async def compare(database: Database, allowed: SyncSpaces) -> Change:
 
 
 async def adopt(database: Database, allowed: SyncSpaces) -> None:
-    """Subscribe to what the token allows. What is new is pulled from the start."""
+    """Subscribe to these spaces and to no others. What is new is pulled from the start."""
     names = compact_json([ALL_SPACES] if allowed == "*" else sorted(allowed))
     await database.batch([Statement(_ADD, (names,)), Statement(_KEEP, (names,))])
+
+
+async def part(database: Database, allowed: SyncSpaces, lost: Sequence[str]) -> None:
+    """Note that spaces are about to leave. Until `adopt` they count as lost, or if they come back, as not pulled yet."""
+    names = compact_json([*allowed, *lost])
+    await database.batch([Statement(_ADD, (names,)), Statement(_KEEP, (names,)), Statement(_SET, (_names(lost), 0, None))])
 
 
 def moved(spaces: SyncSpaces, seq: int, batch: str) -> Statement:
@@ -86,9 +94,20 @@ def moved(spaces: SyncSpaces, seq: int, batch: str) -> Statement:
     return Statement(_SET, (_names(spaces), seq, batch))
 
 
-def reset() -> Statement:
-    """Return the statement that has everything pulled anew."""
-    return Statement(_RESET)
+async def head(database: Database) -> Head | None:
+    """Return the newest batch of the edge that this device was told of."""
+    rows = await database.query("select v from meta where k = ?1", (HEAD,))
+    return Head.model_validate_json(cast("str", rows[0]["v"])) if rows else None
+
+
+def told(newest: Head) -> Statement:
+    """Return the statement that notes the edge's newest batch; it goes into the batch of what the answer brought."""
+    return Statement(_TOLD, (HEAD, newest.model_dump_json()))
+
+
+def reset() -> Sequence[Statement]:
+    """Return the statements that have everything pulled anew."""
+    return Statement(_RESET), Statement("delete from meta where k = ?1", (HEAD,))
 
 
 def _names(spaces: SyncSpaces | Sequence[str]) -> str:
