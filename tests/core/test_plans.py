@@ -25,6 +25,8 @@ GROWING: Final = ("record", "cell", "label", "write_log", *FTS)
 MARKS: Final = {
     "record_want": "only memories that wait for a vector: the background empties it",
     "record_trash": "only the trash: emptied after 30 days",
+    "record_dirty": "only what waits to be sent, counted up to a bound",
+    "cell_dirty": "the same",
 }
 """Partial indexes that may be read whole."""
 ENDS: Final = {"max(rid)": "the last row", "min(n)": "the first entry of the log"}

@@ -91,9 +91,12 @@ class Context:
     trash_days: int
     policy: Policy
     announce: Callable[[Sequence[str]], None] | None = None
-    """Is told the ids of memories that were written, whose vectors may be wanted: at the edge, to queue them."""
+    """Is told the ids of memories that were written: at the edge, to queue those whose vectors may be wanted; on a
+    laptop, to send them there soon."""
     discard: Callable[[Sequence[str]], None] | None = None
     """Is told of vectors `key.mark` that a search met and no memory has, to have them removed from an index apart."""
+    exchanged: Callable[[], int | None] = lambda: None
+    """Says when this process last exchanged everything with the edge: an idle link doesn't write that down."""
 
 
 def bounded(name: str, value: int, low: int, high: int, caller: Caller, notes: list[Note]) -> int:

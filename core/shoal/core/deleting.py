@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
+from shoal.core import replication
 from shoal.core.apply import Prior, apply
 from shoal.core.caller import Caller, Scope
 from shoal.core.cells import INIT, Cell, local
@@ -115,14 +116,19 @@ async def revive(context: Context, ids: Sequence[str], caller: Caller) -> Revive
 
 
 async def empty_trash(context: Context) -> list[str]:
-    """Purge what has lain in the trash longer than `trash_days`, at most BATCH_MAX memories; return their ids."""
-    before = context.clock() - context.trash_days * MS_PER_DAY
+    """Purge what has lain in the trash longer than `trash_days`, at most BATCH_MAX memories; return their ids.
+
+    The spaces of a link that works are left to the edge, which has its own setting and knows of every revive.
+    """
+    now = context.clock()
+    before = now - context.trash_days * MS_PER_DAY
     rows = await context.database.query(
         f"select {NAMES} from record r indexed by record_trash"
         " cross join cell c on c.rid = r.rid and c.field = 'trash'"
         # The stamp as well: it never goes back, where a clock that was years behind dated the delete.
-        " where r.state = 3 and max(c.value, cast(substr(c.hlc, 1, 19) as integer) / 65536) < ?1 limit ?2",
-        (before, BATCH_MAX),
+        " where r.state = 3 and max(c.value, cast(substr(c.hlc, 1, 19) as integer) / 65536) < ?1"
+        f" and not ({replication.WORKS}) limit ?2",
+        (before, BATCH_MAX, now - replication.WORKS_MS),
     )
     return await purge(context, rows, UPKEEP)
 

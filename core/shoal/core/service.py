@@ -61,10 +61,13 @@ async def open_memory(
     policy: Policy = LAPTOP,
     trash_days: int = TRASH_DAYS_DEFAULT,
     no_model_reason: str = "no embedding model is configured.",
+    announce: Callable[[Sequence[str]], None] | None = None,
+    exchanged: Callable[[], int | None] = lambda: None,
 ) -> "Memory":
     """Bring the database up to date and return the service on it. Raises StorageError.
 
-    `new_device` names this replica if the database has no name yet: random, 8 hexadecimal characters.
+    `new_device` names this replica if the database has no name yet: random, 8 hexadecimal characters. `announce` and
+    `exchanged` are those of Context.
     """
     from shoal.core.migrate import migrate  # a Worker never does, and would pay for it at its start
 
@@ -80,6 +83,8 @@ async def open_memory(
         replica=Replica(str(device), policy.dirty, policy.index_apart),
         trash_days=trash_days,
         policy=policy,
+        announce=announce,
+        exchanged=exchanged,
     )
     memory = Memory(context, no_model_reason)
     await memory.indexer.begin()
@@ -232,8 +237,10 @@ class Memory:
 
     async def check(self) -> Health:
         """Say whether all is well, and how many memories have no vector yet."""
-        left = await backlog(self._context)
-        return Health(degraded(self.model_status(), left), left.vectors)
+        context = self._context
+        left, sync = await backlog(context), await statistics.sync_info(context)
+        notes = [*degraded(self.model_status(), left), *statistics.sync_troubles(context, sync)]
+        return Health(notes, left.vectors)
 
     async def health(self) -> list[Note]:
         """Return what doesn't work as it should; empty when all does."""

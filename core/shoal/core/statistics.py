@@ -3,13 +3,14 @@
 from collections import Counter
 from typing import Final, NamedTuple, cast
 
+from shoal.core import replication
 from shoal.core.backlog import Backlog, backlog_of, read
 from shoal.core.caller import ALL_SPACES, Caller, Scope
 from shoal.core.context import Context
 from shoal.core.filters import selection
 from shoal.core.protocols import Filter, Phase
 from shoal.core.times import iso
-from shoal.schema.models import ModelStatus, Note, NoteCode, Pause, StatsAnswer
+from shoal.schema.models import ModelStatus, Note, NoteCode, Pause, StatsAnswer, SyncInfo
 from shoal.schema.sql import State
 
 _BY_METADATA: Final = """
@@ -68,6 +69,7 @@ async def stats(context: Context, caller: Caller, model: ModelStatus) -> StatsAn
             by_type[type_name] += n
             by_kind[context.ontology.info(type_name).kind] += n
             by_space[cast("str", row["space"])] += n
+    sync = await sync_info(context) if spaces is None else None
     return StatsAnswer(
         total=by_state[State.LIVE] + by_state[State.ARCHIVED],
         by_type=dict(by_type.most_common()),
@@ -82,8 +84,21 @@ async def stats(context: Context, caller: Caller, model: ModelStatus) -> StatsAn
         failed_embeddings=left.given_up,
         dead_letters=left.dead_letters,
         paused=None if left.paused is None else Pause(service=left.paused.service, until=iso(left.paused.until_ms)),
-        degraded=degraded(model, left),
+        sync=sync,
+        degraded=[*degraded(model, left), *sync_troubles(context, sync)],
     )
+
+
+async def sync_info(context: Context) -> SyncInfo | None:
+    """Return how replication stands on a laptop; None at the edge, to which others come."""
+    if not context.replica.dirty:
+        return None
+    return await replication.info(context.database, context.clock(), context.exchanged())
+
+
+def sync_troubles(context: Context, sync: SyncInfo | None) -> list[Note]:
+    """Return what is wrong with replication."""
+    return [] if sync is None else replication.troubles(sync, context.clock())
 
 
 def degraded(model: ModelStatus, left: Backlog) -> list[Note]:

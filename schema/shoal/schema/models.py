@@ -46,6 +46,8 @@ class NoteCode(StrEnum):
     """A service's daily quota is used up; what waits for it goes on by itself at the time that the message names."""
     UNDELIVERED = "undelivered"
     """Messages of the queue could not be delivered."""
+    SYNC = "sync"
+    """Memories are not exchanged with the edge as they should be."""
     PARTIAL = "partial"
     """Not all that matches could be looked at."""
     CLAMPED = "clamped"
@@ -363,6 +365,17 @@ class SyncFailure(Answer):
     message: str
     mend: str
     at: str
+    since: str
+    """When it began: rounds have failed, for one reason or another, ever since."""
+
+
+class SpacesLeft(Answer):
+    """Spaces that have left this device because its token reaches them no more."""
+
+    spaces: list[str]
+    backup: str
+    """The file that keeps them, with all that had not been sent."""
+    at: str
 
 
 class SyncInfo(Answer):
@@ -374,6 +387,8 @@ class SyncInfo(Answer):
     """Cells that wait to be pushed, counted up to 20,000."""
     lag_s: float | None
     """Age of the oldest of them; None where there is no link."""
+    not_shared: int
+    """Cells in spaces that the device may not write to at the edge: they stay here. Counted up to 20,000."""
     last_success: str | None
     quarantine: int
     """Cells that the edge would not take."""
@@ -383,6 +398,8 @@ class SyncInfo(Answer):
     """Cells of the edge that this version can't read."""
     failure: SyncFailure | None
     """None when the last round went well."""
+    left: list[SpacesLeft]
+    """Until somebody has seen it."""
 
 
 class StatsAnswer(Answer):
@@ -404,4 +421,6 @@ class StatsAnswer(Answer):
     dead_letters: int = 0
     """Messages of the queue that could not be delivered since they were last sent again."""
     paused: Pause | None = None
+    sync: SyncInfo | None = None
+    """Replication of a laptop; None at the edge, and for who may not read every space."""
     degraded: list[Note]
