@@ -13,7 +13,7 @@ import apsw
 import uvicorn
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
-from tests.api.oauth.doubles import OWNER_KEY, Clock, made_authority
+from tests.api.oauth.doubles import OWNER_KEY, Clock, made_authority, seeded
 from tests.edge.oauth import Flow
 
 from shoal.api.gate import HostRule, OpenGate
@@ -88,7 +88,8 @@ class LocalEdge:
 
         made = await made_authority()
         settings: OAuthSettings = replace(made.settings, **self.settings)
-        self.authority: Authority = replace(made, issuer=self.url, clock=now, settings=settings)
+        port = int(self.url.rpartition(":")[2])
+        self.authority: Authority = replace(made, issuer=self.url, clock=now, settings=settings, random=seeded(port))
         self.memory: Memory = await open_memory(
             FakeDatabase(apsw.Connection(":memory:")), None, None, clock=now, new_device="edge", policy=EDGE
         )

@@ -50,7 +50,7 @@ class NotForUs(InvalidInput):
 def read_answer(address: str, state: str) -> Approved:
     """Return what an address says to which the edge has sent the browser.
 
-    Raises NotForUs unless it has our state, NotAllowed when the person has refused, SyncError.
+    Raises NotForUs unless it answers what has our state, NotAllowed when the person has refused, SyncError.
     """
     try:
         parts = urlsplit(address.strip()[:PASTED_MAX_CHARS])
@@ -58,16 +58,16 @@ def read_answer(address: str, state: str) -> Approved:
     except ValueError:
         values = {}
     told = {name: each[0] for name, each in values.items() if len(each) == 1}
-    if not secrets.compare_digest(told.get("state", "").encode(), state.encode()):
+    ours = secrets.compare_digest(told.get("state", "").encode(), state.encode())
+    # The address that was opened has our state too, and may be pasted by mistake.
+    if not ours or not (told.get("code") or told.get("error")):
         raise NotForUs(
             "This is not the answer to this request.", "Copy the whole address from the browser, as it is at the end."
         )
     if told.get("error") == "access_denied":
         raise NotAllowed("You have not let this device in.", "Run shoal link again if that was a mistake.")
     if "error" in told:
-        raise SyncError(f"The edge answers {shown(told.get('error_description') or told['error'])}", _ASKED_ANEW)
-    if not told.get("code"):
-        raise SyncError("The edge has sent no code.", _ASKED_ANEW)
+        raise SyncError(f"The edge answers: {shown(told.get('error_description') or told['error'])}", _ASKED_ANEW)
     return Approved(told["code"], told.get("iss"))
 
 

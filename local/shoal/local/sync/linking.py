@@ -23,7 +23,7 @@ from shoal.local.sync.credentials import OneToken
 from shoal.local.sync.files import SyncFiles, held
 from shoal.local.sync.transport import HttpTransport
 from shoal.local.sync.vault import Link, Tokens
-from shoal.schema.errors import NotAllowed, NotLinked, ProtocolMismatch, ShoalError, SyncError
+from shoal.schema.errors import NotLinked, ProtocolMismatch, ShoalError, SyncError
 from shoal.schema.wire import PROTO, SyncStatus
 from shoal.sync import queue, subscription
 
@@ -97,7 +97,7 @@ async def sign_in(url: str, name: str, present: Callable[[str, Callable[[str], N
 
 
 async def with_token(url: str, token: str) -> Entry:
-    """Try a device token. Raises LinkBroken, NotAllowed, SyncError."""
+    """Try a device token. Raises LinkBroken, SyncError."""
     return await _tried(Link(url=url), Tokens(access_token=token))
 
 
@@ -119,7 +119,8 @@ async def link(loaded: Loaded, entry: Entry) -> Linked:
                 kept, old = await _store(files, entry)
                 await queue.all_of(database, "*")
                 await database.batch([replication.linked(url)])
-    not_revoked = None if old is None or old[1] == entry.tokens else await _revoked(*old)
+    same = old is not None and old[0].url == url and old[1] == entry.tokens
+    not_revoked = None if old is None or same else await _revoked(*old)
     return Linked(url, entry.status, kept.account is not None, before, not_revoked, lost)
 
 
@@ -149,20 +150,17 @@ async def unlink(loaded: Loaded) -> Unlinked:
 
 
 async def _tried(link: Link, tokens: Tokens) -> Entry:
-    """Return the way in if it leads to where memories can be exchanged. Raises LinkBroken, NotAllowed, SyncError."""
+    """Return the way in if it leads to where memories can be exchanged. Raises LinkBroken, SyncError."""
     transport = HttpTransport(link.url, OneToken(link.url, tokens.access_token))
     try:
         status = await transport.status()
     finally:
         await transport.aclose()
-    host = host_of(link.url)
     if status.proto != PROTO:
         raise ProtocolMismatch(
-            f"{host} speaks version {status.proto} of the protocol, this device {PROTO}.",
+            f"{host_of(link.url)} speaks version {status.proto} of the protocol, this device {PROTO}.",
             "Update shoal on this device." if status.proto > PROTO else "Deploy the newer shoal to the edge.",
         )
-    if not status.spaces:
-        raise NotAllowed(f"{host} lets this device read no space.", "Link again, and allow at least one to be read.")
     return Entry(link, tokens, status)
 
 
