@@ -22,6 +22,8 @@ class Owner:
         """The parameters of all that the owner was asked, oldest first."""
         self.allows: Mapping[str, str] | None = None
         """What to allow, scopes by space; None = what is asked for."""
+        self.syncs = False
+        """Whether to let apps sync that ask for it."""
 
     def __enter__(self) -> Self:
         return self
@@ -33,7 +35,7 @@ class Owner:
         """Open an authorization request, allow it, and return where the browser is sent."""
         self.asked.append(parameters(url))
         page = self._flow.past_sign_in(self._flow.browser.get(url))
-        return sent_to(self._flow.decide(page, self.allows))
+        return sent_to(self._flow.decide(page, self.allows, **({"sync": "1"} if self.syncs else {})))
 
     def scopes_asked(self) -> list[str]:
         """Return the scopes of all that was asked, oldest first."""
