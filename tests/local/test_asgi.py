@@ -19,8 +19,9 @@ class Stage:
         self.built = 0
         self.activity = Activity()
         front = Front(
-            PlainTextResponse("rest"), self._mcp, self.activity, "secret", {"pid": 7, "version": "1"}, self._stop
-        )
+            PlainTextResponse("rest"), self._mcp, self.activity, "secret", {"pid": 7, "version": "1"}, self._stop,
+            PlainTextResponse("sync"),
+        )  # fmt: skip
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(front), base_url="http://localhost")
 
     async def _mcp(self) -> ASGIApp:
@@ -46,6 +47,8 @@ async def test_the_daemons_own_routes_need_its_token(headers: dict[str, str]) ->
     stage = Stage()
     assert (await stage.client.get("/daemon", headers=headers)).status_code == 401
     assert (await stage.client.post("/daemon/stop", headers=headers)).status_code == 401
+    for path in ("/daemon/sync", "/daemon/sync/seen"):
+        assert (await stage.client.post(path, headers=headers)).status_code == 401
     assert not stage.stopped
 
 
@@ -56,6 +59,11 @@ async def test_who_knows_the_token_learns_of_the_daemon_and_may_stop_it() -> Non
     assert not stage.stopped
     assert (await stage.client.post("/daemon/stop", headers=TOKEN)).status_code == 202
     assert stage.stopped
+
+
+async def test_who_knows_the_token_reaches_replication() -> None:
+    stage = Stage()
+    assert (await stage.client.get("/daemon/sync", headers=TOKEN)).text == "sync"
 
 
 async def test_requests_count_as_activity_and_health_checks_do_not() -> None:

@@ -130,6 +130,11 @@ def succeeded(now_ms: int, skipped: int, writable: Sequence[str] | str) -> Seque
     )
 
 
+def works(at_ms: int) -> Statement:
+    """Return the statement that notes when a round went well that changed nothing."""
+    return Statement(_PUT, (_SUCCESS, at_ms))
+
+
 def failed(error: ShoalError, now_ms: int) -> Statement:
     """Return the statement that notes why a round failed; since when they do stays noted until one goes well."""
     told = {"code": error.code, "message": error.message, "mend": error.mend, "at": now_ms, "since": now_ms}

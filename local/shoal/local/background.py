@@ -38,7 +38,7 @@ class Activity:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._last = clock()
+        self._last = self._began = clock()
         self._active = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -48,6 +48,7 @@ class Activity:
     async def request(self) -> AsyncGenerator[None]:
         """Count a request for as long as it runs."""
         self._active += 1
+        self._began = self._clock()
         self._quiet.clear()
         try:
             yield
@@ -62,12 +63,20 @@ class Activity:
         """Return the seconds since the last request ended; 0 while one runs, as a client's event stream does."""
         return 0.0 if self._active else self._clock() - self._last
 
+    def quiet_s(self) -> float:
+        """Return the seconds since the last request came: an event stream that stays open is no use of the daemon."""
+        return self._clock() - self._began
+
+    def work_came(self) -> None:
+        """Tell of memories that want vectors and came with no request."""
+        self._called.set()
+
     async def quiet(self, at_most_s: float) -> None:
         """Wait until no request runs, or for at_most_s."""
         await _wait(self._quiet, at_most_s)
 
     async def next_request(self, at_most_s: float) -> None:
-        """Wait until a request has ended since this was last called, or for at_most_s."""
+        """Wait until a request has ended or work has come since this was last called, or for at_most_s."""
         await _wait(self._called, at_most_s)
         self._called.clear()
 

@@ -37,6 +37,10 @@ from shoal.local.logs import set_up_logs
 from shoal.local.runtime import Runtime, local_caller, ontology_of, open_runtime
 from shoal.local.seed import plant, read_seed
 from shoal.local.settings import Loaded, is_loopback
+from shoal.local.sync.control import SyncControl
+from shoal.local.sync.files import SyncFiles
+from shoal.local.sync.rounds import Rounds
+from shoal.local.sync.syncer import Signals, Syncer
 from shoal.schema.errors import PortInUse
 
 log = logging.getLogger("shoal.daemon")
@@ -117,6 +121,7 @@ class _Daemon:
         self._loaded = loaded
         self._started_by: StartedBy = started_by
         self._activity = Activity()
+        self._signals = Signals()
         self._stopping = asyncio.Event()
 
     async def run(self, ready: Callable[[DaemonRecord], None]) -> None:
@@ -131,7 +136,9 @@ class _Daemon:
             # Not loop.add_signal_handler, which Windows doesn't have.
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._stopping.set))
         with listener:
-            async with open_runtime(self._loaded) as runtime:
+            async with open_runtime(
+                self._loaded, announce=self._signals.announce, exchanged=self._signals.exchanged
+            ) as runtime:
                 record = self._record(listener)
                 await self._plant(runtime)
                 await self._serve(listener, runtime, record, ready)
@@ -147,14 +154,15 @@ class _Daemon:
         gate, hosts = gate_of(self._loaded, record.token), hosts_of(self._loaded)
         mcp = _LazyMcp(partial(_build_mcp, runtime.memory, gate, hosts, record.version))
         rest = rest_app(one_memory(runtime.memory), gate, hosts, version=record.version)
-        server = self._server(rest, mcp, record)
+        syncer = self._syncer(runtime)
+        server = self._server(rest, mcp, SyncControl(runtime.memory.context, syncer), record)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         stopping = asyncio.create_task(self._stopping.wait())
         jobs: list[asyncio.Task[None]] = []
         try:
             await server.listening.wait()
             write_record(self._loaded.home, record)
-            jobs = self._jobs(runtime, mcp)
+            jobs = self._jobs(runtime, mcp, syncer)
             log.info("shoal %s serves %s on %s", record.version, record.database, record.url)
             ready(record)
             await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -165,6 +173,8 @@ class _Daemon:
                 task.cancel()
             server.should_exit = True
             await asyncio.gather(serving, *jobs, return_exceptions=True)
+            # After the last request, whose writes are to go too.
+            await syncer.drain()
         serving.result()
 
     def _record(self, listener: socket.socket) -> DaemonRecord:
@@ -180,9 +190,17 @@ class _Daemon:
             started_by=self._started_by,
         )
 
-    def _server(self, rest: ASGIApp, mcp: "_LazyMcp", record: DaemonRecord) -> _Server:
+    def _syncer(self, runtime: Runtime) -> Syncer:
+        memory, loaded = runtime.memory, self._loaded
+        files = SyncFiles.of(loaded.home, loaded.database)
+        # What is pulled wants vectors, as what was stored does; that it was pulled is no reason to push.
+        context = replace(memory.context, announce=lambda _ids: self._activity.work_came())
+        rounds = Rounds(context, runtime.database, files, loaded.home.backups)
+        return Syncer(context, rounds, files, self._signals, loaded.settings.sync_interval_s, self._activity.quiet_s)
+
+    def _server(self, rest: ASGIApp, mcp: "_LazyMcp", sync: SyncControl, record: DaemonRecord) -> _Server:
         about = {name: value for name, value in asdict(record).items() if name != "token"}
-        front = Front(rest, mcp.app, self._activity, record.token, about, self._stopping.set)
+        front = Front(rest, mcp.app, self._activity, record.token, about, self._stopping.set, sync)
         return _Server(
             uvicorn.Config(
                 front,
@@ -197,12 +215,13 @@ class _Daemon:
             )
         )
 
-    def _jobs(self, runtime: Runtime, mcp: "_LazyMcp") -> list[asyncio.Task[None]]:
+    def _jobs(self, runtime: Runtime, mcp: "_LazyMcp", syncer: Syncer) -> list[asyncio.Task[None]]:
         memory, activity = runtime.memory, self._activity
         jobs: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             "mcp": mcp.warm,
             "upkeep": partial(upkeep, memory),
             "words": partial(reword, memory, activity),
+            "sync": syncer.run,
             "file": partial(end_when_replaced, runtime.database, self._stopping.set),
         }
         if runtime.embedder is not None:

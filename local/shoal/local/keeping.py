@@ -71,7 +71,7 @@ async def restore(backup: Path, database: Path, now: datetime, report: Report) -
         async with await ApswDatabase.open(draft) as copy:
             await migrate(copy)
             await copy.batch([Statement("update meta set v = ?1 where k = 'device'", (new_device(),))])
-        aside = _set_aside(database, now)
+        aside = set_aside(database, now)
         draft.replace(database)
     finally:
         for suffix in ("", *SIDE_FILES):
@@ -79,12 +79,12 @@ async def restore(backup: Path, database: Path, now: datetime, report: Report) -
     return aside
 
 
-def _set_aside(database: Path, now: datetime) -> Path | None:
+def set_aside(database: Path, now: datetime) -> Path | None:
     """Rename the database with its side files; nothing is deleted.
 
     The database first: its log without it is refused at the next start, it without its log would seem whole.
     """
-    aside = _free(database.with_name(f"{database.name}.before-{now:%Y%m%d-%H%M%S}"))
+    aside = free(database.with_name(f"{database.name}.before-{now:%Y%m%d-%H%M%S}"))
     moved = False
     for suffix in ("", *SIDE_FILES):
         old = database.with_name(database.name + suffix)
@@ -94,7 +94,7 @@ def _set_aside(database: Path, now: datetime) -> Path | None:
     return aside if moved else None
 
 
-def _free(path: Path) -> Path:
+def free(path: Path) -> Path:
     """Return a name that nothing has: a second restore within a second must not replace what the first put aside."""
     names = chain([path], (path.with_name(f"{path.name}-{number}") for number in count(2)))
     return next(

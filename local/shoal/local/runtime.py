@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,11 +66,15 @@ def local_caller(loaded: Loaded, client: str, clamps: bool) -> Caller:
 
 @asynccontextmanager
 async def open_runtime(
-    loaded: Loaded, model_progress: Callable[[float], None] | None = None
+    loaded: Loaded,
+    model_progress: Callable[[float], None] | None = None,
+    announce: Callable[[Sequence[str]], None] | None = None,
+    exchanged: Callable[[], int | None] = lambda: None,
 ) -> AsyncGenerator[Runtime]:
     """Open the database and the service on it, and close them in the end. Raises StorageError, InvalidSettings.
 
-    `model_progress` hears how far the conversion of the default model is, 0..1, in another thread.
+    `model_progress` hears how far the conversion of the default model is, 0..1, in another thread; `announce` and
+    `exchanged` are those of core's Context.
     """
     async with open_database(loaded) as database:
         embedder, reason = _embedder(loaded, model_progress)
@@ -85,6 +89,8 @@ async def open_runtime(
                 ontology=ontology_of(loaded),
                 trash_days=loaded.settings.trash_days,
                 no_model_reason=reason,
+                announce=announce,
+                exchanged=exchanged,
             )
             yield Runtime(memory, database, embedder, index, loaded)
         finally:

@@ -32,6 +32,7 @@ from shoal.schema.ontology import Ontology
 
 PORT_DEFAULT: Final = 8377
 IDLE_MINUTES_DEFAULT: Final = 15
+SYNC_INTERVAL_DEFAULT_S: Final = 15
 NO_MODEL: Final = "off"
 """The value of `model` that turns embedding off."""
 TOKEN_MIN_CHARS: Final = 16
@@ -112,6 +113,15 @@ class Settings(BaseSettings):
         float,
         Field(gt=0, le=10_080, description="A daemon that a client started ends after this long without a request"),
     ] = IDLE_MINUTES_DEFAULT
+    sync_interval_s: Annotated[
+        float,
+        Field(
+            ge=2,
+            le=600,
+            description="Seconds between two looks for what others wrote to the edge, while nobody uses the daemon of a"
+            " linked memory",
+        ),
+    ] = SYNC_INTERVAL_DEFAULT_S
     seed: Annotated[
         str,
         Field(description="Memories to plant at the daemon's start: a JSON Lines file or `default`"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import secrets
 import socket
 import threading
 from collections.abc import Callable
@@ -90,9 +91,12 @@ class LocalEdge:
         settings: OAuthSettings = replace(made.settings, **self.settings)
         port = int(self.url.rpartition(":")[2])
         self.authority: Authority = replace(made, issuer=self.url, clock=now, settings=settings, random=seeded(port))
-        self.memory: Memory = await open_memory(
+        opened = await open_memory(
             FakeDatabase(apsw.Connection(":memory:")), None, None, clock=now, new_device="edge", policy=EDGE
         )
+        context = opened.context
+        named = replace(context.replica, name_batch=lambda: secrets.token_hex(8))
+        self.memory: Memory = Memory(replace(context, replica=named), "none")
         self._gate = TokenGate(lambda _scope: self.authority)
 
         async def no_memory(_scope: Scope) -> Any:
