@@ -10,6 +10,7 @@ import httpx
 import pytest
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
+from tests.api.devices import GZIPPED, Device, packed
 from tests.edge.doubles.invocation import Invocation, invocation
 from tests.worker.javascript import runtime
 from tests.worker.world import OWNER_KEY, World
@@ -18,8 +19,11 @@ from shoal.api.mcp import mcp_face
 from shoal.api.oauth.admin import router
 from shoal.api.oauth.authority import authority_of
 from shoal.api.rest import PUBLIC_PATHS, rest_face
+from shoal.api.syncing import sync_face
 from shoal.schema.errors import ShoalError
 from shoal.schema.limits import BODY_MAX_BYTES
+from shoal.schema.wire import CELLS_MAX
+from shoal.worker.edge import now_ms
 from shoal.worker.serving import PUBLIC, RETRY_AFTER_S, Bounded, Faces, Front, network
 
 
@@ -37,6 +41,7 @@ FACES = Faces(
     rest_face(version="0.1.0"),
     rest_face(version="0.1.0", more=(router,)),
     mcp_face(version="0.1.0"),
+    sync_face,
     oauth,
     oauth_present,
 )
@@ -165,6 +170,49 @@ async def test_a_token_reaches_what_it_was_made_for_and_is_checked_by_one_query(
     error_of(await ask("GET", "/api/v1/admin/tokens", headers=headers), 403, "not_allowed")
     assert (await ask("DELETE", f"/api/v1/admin/tokens/{made['id']}", headers=BEARER)).status_code == 200
     error_of(await ask("GET", "/api/v1/stats", headers=headers), 401, "unauthorized")
+
+
+# Replicas
+
+
+async def test_a_device_pushes_and_pulls_by_its_token_and_what_it_pushed_is_queued(world: World, ask: Asked):
+    device = Device(now_ms())
+    made = await device_token(ask, name="laptop token", device="laptop", sync=True)
+    headers = {**GZIPPED, "Authorization": f"Bearer {made['token']}"}
+    cells = [cell for n in range(CELLS_MAX) for cell in device.memory(f"memory {n}")[:1]]
+    answer = await ask("POST", "/sync/push", headers=headers, content=packed(device.pushes(cells)))
+    assert (answer.status_code, answer.json()["refused"]) == (200, [])
+    assert ask.last is not None
+    # Who calls, the merge, the note of the token's use, and one message for all.
+    assert ask.last.calls == {"d1.all": 1, "d1.batch": 2, "queue.send": 1}
+    assert world.queue.bodies[-1]["ids"] == [cell[0] for cell in cells]
+    page = await ask("POST", "/sync/pull", headers=headers, content=packed(device.pulls(["main"])))
+    assert page.json()["cells"] == cells
+    assert ask.last.calls == {"d1.all": 2}
+    assert world.rows("select action, client, device from write_log") == [("sync", "laptop token", "laptop")]
+    await world.deliver()
+    world.assert_in_step()
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/sync/push"), ("POST", "/sync/pull"), ("GET", "/sync/status")])
+async def test_who_may_not_sync_is_told_all_that_it_takes(ask: Asked, method: str, path: str):
+    answer = await ask(method, path, headers=GZIPPED, content=b"whatever")
+    error_of(answer, 401, "unauthorized")
+    everything = 'scope="memory:read memory:write memory:admin sync"'
+    assert answer.headers["www-authenticate"].endswith(everything)
+    made = await device_token(ask, spaces={"main": ["read", "write", "admin"]})
+    answer = await ask(method, path, headers={"Authorization": f"Bearer {made['token']}"})
+    error_of(answer, 403, "insufficient_scope")
+    assert 'error="insufficient_scope"' in answer.headers["www-authenticate"]
+    assert everything in answer.headers["www-authenticate"]
+
+
+async def test_only_replicas_may_pack_their_bodies(ask: Asked):
+    body = packed({"content": "x"})
+    for path in ("/api/v1/memories", "/mcp", "/api/v1/admin/tokens"):
+        answer = await ask("POST", path, headers={**MCP, **GZIPPED}, content=body)
+        error_of(answer, 415, "unsupported_media_type")
+        assert answer.headers["accept-encoding"] == "identity"
 
 
 # Under which name

@@ -12,6 +12,7 @@ from tests.edge.doubles.vectorize import VectorizeFault
 from tests.worker.world import ALL, MINUTE, OFTEN, World
 
 from shoal.core.text import PREPARE_VERSION
+from shoal.sync.server import HISTORY_KEPT
 from shoal.worker import upkeep as upkeeping
 from shoal.worker.edge import Edge
 from shoal.worker.models import KNOWN
@@ -148,6 +149,23 @@ async def test_the_words_of_a_large_index_are_erased_over_several_runs(world: Wo
     assert world.value("select v from meta where k = 'erase_words'") == 2
     await world.cron(HOURLY)
     assert world.value("select v from meta where k = 'erase_words'") == 0
+
+
+async def test_the_history_of_batches_is_trimmed_once_a_day(world: World):
+    numbers = "with n (n) as (select 1 union all select n + 1 from n where n < ?1) select n, 'x' from n"
+    world.rows(f"insert into sync_batch (seq, name) {numbers}", HISTORY_KEPT + 100)
+    world.rows("update meta set v = ?1 where k = 'seq'", HISTORY_KEPT + 100)
+    midnight = world.now_ms - world.now_ms % DAY + DAY
+    world.now_ms = midnight + 7 * MINUTE + 60 * MINUTE
+    await world.cron(HOURLY)
+    assert world.value("select min(seq) from sync_batch") <= 1
+    world.now_ms = midnight + 7 * MINUTE
+    await world.cron(HOURLY)
+    kept = world.value("select count(*) from sync_batch")
+    assert HISTORY_KEPT <= kept <= HISTORY_KEPT + 1
+    assert world.value("select max(seq) from sync_batch") == HISTORY_KEPT + 100
+    await world.store("a memory")
+    assert world.value("select name from sync_batch where seq = (select v from meta where k = 'seq')") != "x"
 
 
 # When something fails

@@ -14,6 +14,8 @@ from shoal.core.caller import Caller
 from shoal.core.times import zone_named
 from shoal.schema.errors import HostNotAllowed, InsufficientScope, OriginNotAllowed, ShoalError, Unauthorized
 
+SYNC_PATHS: Final = "/sync/"
+"""What the paths begin with by which replicas exchange memories."""
 TIME_ZONE_HEADER: Final = "shoal-time-zone"
 """IANA name of the time zone in which the caller's words for times are meant."""
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")

@@ -50,6 +50,9 @@ JSON: Final = "application/json"
 NESTING_MAX: Final = 201
 """Levels of JSON in a body: as deep as pydantic's parser goes, which REST reads with."""
 _BODY_METHODS: Final = frozenset({"POST", "PUT", "PATCH"})
+_UNCODED: Final = ("", "identity")
+_GZIP: Final = (["gzip"], ["x-gzip"])
+"""Both names mean the same (RFC 9110, 8.4.1.3)."""
 _SECURITY_HEADERS: Final = (
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
@@ -90,12 +93,16 @@ def error_response(error: ShoalError, request_id: str, headers: dict[str, str] |
 
 
 def error_headers(error: ShoalError, scope: HttpScope) -> dict[str, str]:
-    """Return the headers that go with an error, whoever answers with it: what to log in for, when to come back."""
+    """Return the headers that go with an error, whoever answers with it: what to log in for, when to come back, how
+    to send it.
+    """
     if isinstance(error, Unauthorized | InsufficientScope):
         gate: Gate = scope[_GATE_KEY]
         return {"WWW-Authenticate": gate.challenge(scope, error)}
     if isinstance(error, RateLimited):
         return {"Retry-After": str(error.details["retry_after_s"])}
+    if isinstance(error, UnsupportedMediaType) and "codings" in error.details:
+        return {"Accept-Encoding": ", ".join(error.details["codings"])}  # RFC 9110, 12.5.3
     return {}
 
 
@@ -133,6 +140,8 @@ class Shell:
     limiter: Limiter | None = None
     accepts: frozenset[str] = frozenset({JSON})
     """Media types of bodies, in lower case."""
+    inflated_max: int = 0
+    """Bytes that a body with `Content-Encoding: gzip` may have once it is unpacked; 0 where none is taken."""
     present: Present = _in_the_one_shape
     """How errors are shown that the face does not answer itself."""
     open_reads: Container[str] = frozenset[str]()
@@ -191,6 +200,7 @@ class _Exchange:
         caller = in_time_zone(caller, self._headers)
         body = await self._read(receive)
         if body and self._method in _BODY_METHODS:
+            body = self._unpacked(body)
             self._check_type(body)
         language = language_of(self._headers.get("accept-language"))
         scope[CONTEXT_KEY] = CallContext(await shell.memory(scope), caller, language, self.request_id)
@@ -243,6 +253,23 @@ class _Exchange:
             "request_id": self.request_id,
         }
         access_log.info("%(method)s %(route)s %(status)d %(duration_ms).2f ms", fields, extra={"shoal": fields})
+
+    def _unpacked(self, body: bytes) -> bytes:
+        """Return the body without the coding that it was sent in (RFC 9110, 8.4)."""
+        named = ",".join(self._headers.getlist("content-encoding")).lower().split(",")
+        codings = [coding for coding in map(str.strip, named) if coding not in _UNCODED]
+        if not codings:
+            return body
+        if codings not in _GZIP or not self._shell.inflated_max:
+            taken = ["gzip", "identity"] if self._shell.inflated_max else ["identity"]
+            raise UnsupportedMediaType(
+                "The body is in a coding that is not taken here.",
+                f"Send it with `Content-Encoding: {taken[0]}`, or without that header.",
+                codings=taken,
+            )
+        from shoal.api.inflating import inflated  # Only replicas send such bodies.
+
+        return inflated(body, self._shell.inflated_max)
 
     def _check_type(self, body: bytes) -> None:
         sent = media_type(self._headers)

@@ -30,6 +30,10 @@ QUERY_MAX_CHARS: Final = 4_000
 
 BODY_MAX_BYTES: Final = 1024 * 1024
 """Bytes of one HTTP request's body: the longest memory, in Chinese and written with \\u escapes still fits."""
+INFLATED_MAX_BYTES: Final = 2_000_000
+"""Bytes of a replica's request once it is unpacked: what D1 takes as one value."""
+SEQ_MAX: Final = 2**53 - 1
+"""Greatest sequence number: numbers pass through JavaScript."""
 
 PASSAGES_MAX: Final = 1024
 """Passages of one memory: a passage's FTS row and its vector are numbered `rid * PASSAGES_MAX + passage`."""

@@ -10,14 +10,14 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from shoal.schema.limits import SEQ_MAX
+
 PROTO: Final = 1
 """Of requests and answers; only a change that older replicas would misread raises it."""
 CELLS_MAX: Final = 500
 """Cells of one push, and of one page."""
 PAGE_BYTES: Final = 512 * 1024
 """Bytes of their JSON; a larger cell goes alone."""
-INFLATED_MAX_BYTES: Final = 2_000_000
-"""Bytes of a push once it is unpacked: what D1 takes as one value."""
 AHEAD_MAX_MS: Final = 5 * 60_000
 """How far a stamp may be ahead of the edge's clock."""
 DEVICE_PATTERN: Final = r"^[a-z0-9]{1,32}$"
@@ -41,7 +41,7 @@ class Head(_Message):
     its database was restored to an earlier time, or is another.
     """
 
-    seq: Annotated[int, Field(ge=0)]
+    seq: Annotated[int, Field(ge=0, le=SEQ_MAX)]
     batch: Annotated[str, Field(pattern=BATCH_PATTERN)]
 
 
@@ -107,7 +107,7 @@ class PullRequest(_Request):
     """Asks for what was written after a cursor."""
 
     spaces: SyncSpaces
-    cursor: Annotated[int, Field(ge=0)]
+    cursor: Annotated[int, Field(ge=0, le=SEQ_MAX)]
     batch: Annotated[str, Field(pattern=BATCH_PATTERN)] | None
     """The name of the batch that the cursor lies in, as the answer gave it; None with cursor 0."""
     limit: Annotated[int, Field(ge=1, le=CELLS_MAX)] = CELLS_MAX

@@ -76,6 +76,12 @@ async def _mcp(scope: Scope, receive: Receive, send: Send) -> None:
     await _mcp_face()(scope, receive, send)
 
 
+async def _sync(scope: Scope, receive: Receive, send: Send) -> None:
+    from shoal.api.syncing import sync_face
+
+    await sync_face(scope, receive, send)
+
+
 async def _oauth(scope: Scope, receive: Receive, send: Send) -> None:
     await _oauth_face()(scope, receive, send)
 
@@ -86,7 +92,7 @@ def _oauth_present(error: ShoalError, request_id: str, scope: Scope) -> Response
     return present(error, request_id, scope)
 
 
-_FACES: Final = Faces(_rest, _admin, _mcp, _oauth, _oauth_present)
+_FACES: Final = Faces(_rest, _admin, _mcp, _sync, _oauth, _oauth_present)
 _RUNTIME: Final = Runtime(cast("Any", js), partial(to_js, dict_converter=js.Object.fromEntries))
 _PRELOADED: Final = {"core": (), "rest": (_rest_face,), "all": (_rest_face, _mcp_face)}
 

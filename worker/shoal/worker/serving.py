@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as HttpScope
 
-from shoal.api.gate import HostRule
+from shoal.api.gate import SYNC_PATHS, HostRule
 from shoal.api.oauth.authority import AUTHORITY_KEY, Authority, authority_of
 from shoal.api.oauth.gate import TokenGate
 from shoal.api.oauth.paths import BODY_TYPES, OAUTH_PATHS, WELL_KNOWN_PATHS
@@ -21,7 +21,7 @@ from shoal.api.shell import REQUEST_ID, Present, Shell, new_request_id
 from shoal.core.caller import Caller
 from shoal.core.service import Memory
 from shoal.schema.errors import RateLimited, ShoalError
-from shoal.schema.limits import BODY_MAX_BYTES
+from shoal.schema.limits import BODY_MAX_BYTES, INFLATED_MAX_BYTES
 from shoal.worker import configuration
 from shoal.worker.background import Background
 from shoal.worker.bindings import RateLimitBinding
@@ -56,6 +56,7 @@ class Faces:
     admin: ASGIApp
     """REST with the owner's routes, which are asked for so seldom that no new isolate should pay for them."""
     mcp: ASGIApp
+    sync: ASGIApp
     oauth: ASGIApp
     oauth_present: Present
     """Shows what is refused on OAuth's paths before its app is reached."""
@@ -67,6 +68,8 @@ class Faces:
             return partial(Shell, self.oauth, **options), OAUTH_PATHS
         if path.rstrip("/") == MCP:
             return partial(Shell, self.mcp), frozenset[str]()
+        if path.startswith(SYNC_PATHS):
+            return partial(Shell, self.sync, inflated_max=INFLATED_MAX_BYTES), frozenset[str]()
         whole = path.startswith(ADMIN) or path in _DOCUMENTS
         return partial(Shell, self.admin if whole else self.rest), PUBLIC
 

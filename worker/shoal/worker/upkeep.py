@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from shoal.core import calibrating, erasing, rewording
+from shoal.core.times import MS_PER_DAY
 from shoal.schema.errors import StorageError
 from shoal.schema.limits import BATCH_MAX
 from shoal.worker.edge import Edge
@@ -15,6 +16,7 @@ log: Final = logging.getLogger("shoal.edge")
 
 HOURLY: Final = "7 * * * *"
 """The second cron of wrangler.toml; any other expression means the first, every five minutes."""
+_MS_PER_HOUR: Final = 3_600_000
 STALE_MS: Final = 180_000
 """After so long, no message is on its way for a memory that is still wanted."""
 REWORD_STATEMENTS: Final = 9
@@ -39,7 +41,7 @@ async def upkeep(cron: str, due_ms: int, edge: Edge) -> None:
     if working is None:
         log.info("the database rests")
         return
-    parts = _hourly(working) if cron == HOURLY else _often(working, due_ms)
+    parts = _hourly(working, due_ms) if cron == HOURLY else _often(working, due_ms)
     for name, part in parts.items():
         if not await kept_going(name, working, part):
             return
@@ -77,7 +79,7 @@ def _often(edge: Edge, due_ms: int) -> dict[str, Part]:
     }
 
 
-def _hourly(edge: Edge) -> dict[str, Part]:
+def _hourly(edge: Edge, due_ms: int) -> dict[str, Part]:
     async def empty_trash() -> None:
         while edge.budget.allows(PURGE_STATEMENTS, 2) and await edge.memory.empty_trash() == BATCH_MAX:
             pass
@@ -95,4 +97,11 @@ def _hourly(edge: Edge) -> dict[str, Part]:
             if await expiring.expire(context.database, context.clock(), settings) < expiring.ROWS_MAX:
                 return
 
-    return {"trash": empty_trash, "erase words": erase_words, "expire": expire}
+    async def trim_history() -> None:
+        # Once a day: to find what is too old, all of it is counted.
+        if due_ms % MS_PER_DAY < _MS_PER_HOUR and edge.budget.allows(1, 1):
+            from shoal.sync import server
+
+            await server.trim_history(edge.context)
+
+    return {"trash": empty_trash, "erase words": erase_words, "expire": expire, "history": trim_history}

@@ -10,12 +10,21 @@ from typing import Any, Final
 
 from starlette.types import Scope as HttpScope
 
-from shoal.api.gate import bearer_challenge, bearer_token
+from shoal.api.gate import SYNC_PATHS, bearer_challenge, bearer_token
 from shoal.api.oauth import secrets
 from shoal.api.oauth.authority import RESOURCE_PATH, Authority, sha256
 from shoal.api.oauth.owner_key import is_owner_key
 from shoal.api.oauth.paths import PROTECTED_RESOURCE
-from shoal.api.oauth.records import DEFAULT_SCOPES, SPACE_SCOPES, Reach, TokenKind, living, scope_text, scopes_of
+from shoal.api.oauth.records import (
+    CLIENT_SCOPES,
+    DEFAULT_SCOPES,
+    SPACE_SCOPES,
+    Reach,
+    TokenKind,
+    living,
+    scope_text,
+    scopes_of,
+)
 from shoal.api.oauth.secrets import Secret
 from shoal.core.caller import Caller, Scope
 from shoal.core.protocols import Database, Statement
@@ -67,9 +76,13 @@ class TokenGate:
         raise _refused()
 
     def challenge(self, scope: HttpScope, error: ShoalError) -> str:
-        """Return where tokens are to be had, and which scopes to ask for (RFC 9728, 5.1; RFC 6750, 3)."""
+        """Return where tokens are to be had, and which scopes to ask for (RFC 9728, 5.1; RFC 6750, 3).
+
+        A replica is of use with all of them: it stands for its owner, who purges on it too.
+        """
         metadata = self.authority_of_scope(scope).issuer + METADATA_PATH
-        return bearer_challenge(scope, error, resource_metadata=metadata, scope=scope_text(DEFAULT_SCOPES))
+        wanted = CLIENT_SCOPES if scope["path"].startswith(SYNC_PATHS) else DEFAULT_SCOPES
+        return bearer_challenge(scope, error, resource_metadata=metadata, scope=scope_text(wanted))
 
     async def _note_use(self, authority: Authority, row: Mapping[str, Any]) -> None:
         now = authority.clock()
