@@ -6,7 +6,7 @@ BIN := .venv/bin
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: setup clients conformance-tools conformance fuzz-tools chromium browser edge-tools edge-vendor edge-bundle edge run test test-long lint format clean
+.PHONY: setup clients conformance-tools conformance fuzz-tools chromium browser edge-tools edge-vendor edge-bundle edge run simulate test test-long lint format clean
 
 setup: .venv/.ready
 
@@ -92,6 +92,9 @@ conformance: conformance-tools edge-vendor edge-tools  ## the MCP project's own 
 
 browser: chromium edge-vendor edge-tools  ## the pages and a web app elsewhere, in Chromium
 	@$(BIN)/pytest tests/browser
+
+simulate: setup       ## SEEDS small worlds of devices and an edge in which everything goes wrong (FIRST: the first seed)
+	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),1000) --first $(or $(FIRST),0)
 
 test: lint clients conformance-tools fuzz-tools chromium edge-vendor edge-tools  ## everything a change must pass (at most 10 minutes on 2 cores)
 	@$(BIN)/pytest

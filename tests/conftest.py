@@ -28,6 +28,8 @@ BUDGETS_S: Final = {
     "bench": 30,
     "edge": 180,
     "worker": 120,
+    "sync": 60,
+    "simulation": 120,
     "root": 60,
 }
 """Seconds that the tests of a folder may take together, their fixtures included, on two busy cores: with style and

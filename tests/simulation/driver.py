@@ -4,6 +4,7 @@ What the code under test awaits is, in the end, always `asyncio.sleep(0)`: each 
 where the network or a clock may do something, and where a process may die.
 """
 
+import asyncio
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
@@ -12,6 +13,11 @@ from shoal.schema.errors import ShoalError
 
 STEPS_MAX: Final = 200_000
 """Of one seed; more are a loop that doesn't end."""
+
+
+async def pause() -> None:
+    """Let others go on."""
+    await asyncio.sleep(0)
 
 
 class NeverEnds(AssertionError):

@@ -1,11 +1,10 @@
 """The network between a device and the edge: it loses, delays and repeats, and it says no as the real one does."""
 
-import asyncio
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from tests.simulation.driver import Driver, NeverEnds
+from tests.simulation.driver import Driver, NeverEnds, Task, pause
 
 from shoal.core.caller import Caller
 from shoal.core.context import Context
@@ -76,6 +75,8 @@ class Transport:
         self.caller: Caller | None = caller
         self.requests = 0
         """In this round."""
+        self.meanwhile: Callable[[PushRequest], Task | None] = lambda _request: None
+        """What somebody does on the device while a push is under way."""
 
     async def status(self) -> SyncStatus:
         answer = await self._through(self._status_at_edge)
@@ -83,6 +84,9 @@ class Transport:
 
     async def push(self, request: PushRequest) -> PushAnswer:
         body = request.model_dump_json()
+        task = self.meanwhile(request)
+        while task is not None and not task.done:
+            await pause()
         if self.network.happens(self.network.weather.repeated):
             self.network.late.append((self, body))
         return PushAnswer.model_validate_json(await self._through(lambda: self.push_at_edge(body)))
@@ -97,7 +101,7 @@ class Transport:
         self.requests += 1
         if self.requests > REQUESTS_MAX:
             raise NeverEnds(f"a round of over {REQUESTS_MAX} requests")
-        await asyncio.sleep(0)
+        await pause()
         if network.happens(weather.lost):
             raise EdgeUnreachable("No answer.", "Try again.")
         if network.happens(weather.busy):
@@ -117,7 +121,7 @@ class Transport:
             raise EdgeBusy(error.message, error.mend, retry_after_s=0.0) from error
         except ShoalError as error:
             raise EdgeRefused(error.message, error.mend, refused_status=error.status) from error
-        await asyncio.sleep(0)
+        await pause()
         if network.happens(weather.lost):
             raise EdgeUnreachable("The answer was lost.", "Try again.")
         return answer

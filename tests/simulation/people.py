@@ -23,6 +23,8 @@ TEXTS: Final = (
     "the key hangs by the door",
     "blue is better than green",
 )
+HOT: Final = 0.35
+"""How often it is the first of them: people and agents do meet at one memory."""
 TURNS: Final = (("Thanks!", "talk", 0), ("Thanks!", "talk", 1))
 TAGS: Final = ("alpha", "beta", "标签")
 ENTITIES: Final = ("Ann", "Bob")
@@ -36,11 +38,14 @@ IDS: Final = tuple(memory_id(space, text) for space in SPACES for text in TEXTS)
 class Person:
     """Somebody who writes to a space of a replica, mostly to what is there."""
 
-    def __init__(self, chance: random.Random, memory: Memory, space: str, known: Sequence[str]) -> None:
+    def __init__(
+        self, chance: random.Random, memory: Memory, space: str, known: Sequence[str], hot: float = HOT
+    ) -> None:
         self.chance = chance
         self.memory = memory
         self.space = space
         self.known = known
+        self.hot = hot
 
 
 def deed(person: Person) -> Coroutine[Any, None, Any]:
@@ -63,11 +68,18 @@ def deed(person: Person) -> Coroutine[Any, None, Any]:
     return act(person)
 
 
+def interruption(person: Person) -> Coroutine[Any, None, Any]:
+    """Return a change to what is just being pushed."""
+    return person.chance.choice((_tags, _tags, _metadata, _fields, _trash, _purge))(person)
+
+
 def _some(chance: random.Random, values: tuple[str, ...]) -> list[str]:
     return [value for value in values if chance.random() < 0.4]
 
 
 def _id(one: Person) -> str:
+    if one.chance.random() < one.hot:
+        return memory_id(one.space, TEXTS[0])
     if one.known and one.chance.random() < 0.9:
         return one.chance.choice(one.known)
     return memory_id(one.space, one.chance.choice(TEXTS))
@@ -75,7 +87,7 @@ def _id(one: Person) -> str:
 
 def _store(one: Person, revive: bool = False) -> Coroutine[Any, None, Any]:
     request = StoreRequest(
-        content=one.chance.choice(TEXTS),
+        content=TEXTS[0] if one.chance.random() < HOT else one.chance.choice(TEXTS),
         type=one.chance.choice(TYPES),
         tags=_some(one.chance, TAGS),
         entities=_some(one.chance, ENTITIES),
@@ -130,9 +142,7 @@ def _fields(one: Person) -> Coroutine[Any, None, Any]:
 
 def _reword(one: Person) -> Coroutine[Any, None, Any]:
     return one.memory.update(
-        UpdateRequest(
-            id=_id(one), content=one.chance.choice(TEXTS), space=one.space, revive=one.chance.random() < 0.3
-        ),
+        UpdateRequest(id=_id(one), content=one.chance.choice(TEXTS), space=one.space, revive=one.chance.random() < 0.3),
         ALL,
     )
 

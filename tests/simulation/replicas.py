@@ -1,12 +1,12 @@
 """The replicas of the simulation: the real service on the real SQL, each with a clock and a disk that may fail."""
 
-import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import apsw
+from tests.simulation.driver import pause
 
 from shoal.core.context import EDGE, LAPTOP, Context
 from shoal.core.fakes import FakeDatabase
@@ -95,7 +95,7 @@ class SimulatedDatabase:
         return await self._written(statements, bool(after))
 
     async def _written(self, statements: Sequence[Statement], failing: bool) -> list[list[Row]]:
-        await asyncio.sleep(0)
+        await pause()
         replica = self._replica
         seq = replica.seq
         restamps = statements[0].sql.startswith("update cell set dirty = 1, seq")
@@ -104,7 +104,7 @@ class SimulatedDatabase:
         results = FakeDatabase(replica.connection).batch(statements)
         outcome = _at_once(results)
         replica.on_commit(replica, seq, statements, stamps)
-        await asyncio.sleep(0)
+        await pause()
         if failing:
             raise StorageBusy("Nobody knows whether it was written.", "Try again.")
         return outcome

@@ -18,6 +18,7 @@ from shoal.core.context import Context
 from shoal.core.protocols import Statement
 from shoal.core.service import Memory
 from shoal.schema.errors import ShoalError
+from shoal.schema.wire import PushRequest
 from shoal.sync import queue
 from shoal.sync.engine import Engine, Report
 
@@ -35,6 +36,10 @@ HEALING_LIMIT: Final = 20
 ATTIC: Final = "attic"
 """A space that no token allows: it stays on its device."""
 
+_REASONS_OF_NOTHING: Final = """
+select * from sync_refused x where not exists (select 1 from record where rid = x.rid and x.field = '' and dirty = 2)
+  and not exists (select 1 from cell where rid = x.rid and field = x.field and dirty = 2)
+"""
 Key = tuple[int, str, str, str]
 """Who wrote it first, and which cell: id, space, field."""
 Stamp = tuple[int, str]
@@ -66,10 +71,19 @@ class Device:
     def start(self) -> None:
         """Begin its processes, on whatever its file holds now."""
         self.memory = opened(self.replica, None)
+        self.transport.meanwhile = self._meanwhile
         self.engine = Engine(opened(self.replica, None).context, self.transport, self._keep_copy)
 
     async def _keep_copy(self, spaces: list[str]) -> None:
         self.leaving = spaces
+
+    def _meanwhile(self, request: PushRequest) -> Task | None:
+        chance = self.world.chance
+        if chance.random() > self.world.interruptions:
+            return None
+        record, space = chance.choice(request.cells)[:2]
+        person = people.Person(chance, self.memory, space, [record], hot=0.0)
+        return self.world.driver.spawn(people.interruption(person), self.engine)
 
     def round(self) -> Coroutine[Any, None, Report]:
         self.transport.requests = 0
@@ -121,6 +135,7 @@ class World:
         weather.busy = chance.choice((0.0, bad / 2))
         weather.repeated = chance.choice((0.0, 0.3))
         self.edge.disk.fails = chance.choice((0.0, 0.0, 0.05, 0.2))
+        self.interruptions = chance.choice((0.0, 0.1, 0.4))
         self.deaths = chance.choice((0.0, 0.05, 0.2))
         disasters = [self._restore_edge, self._restore_device, self._clone]
         usual = [self._tokens, self._clocks, self._refuse, self._sleep, self._mismatch, self._late]
@@ -145,6 +160,7 @@ class World:
             if self.chance.random() < self.deaths:
                 self._die(self.chance.choice(self.devices))
             self.driver.run(self.chance.randrange(STEPS))
+            self._interrupt_leaving()
 
     def _mend(self) -> None:
         """What keeps everyone from working doesn't last: else nothing but that would be tried."""
@@ -175,6 +191,14 @@ class World:
         self.driver.kill(device.engine)
         self._has_left(device)
         device.start()
+
+    def _interrupt_leaving(self) -> None:
+        """Let a device die while a space leaves it, and sometimes give it back before the next round."""
+        for device in self.devices:
+            if device.leaving is not None and self.chance.random() < 0.5:
+                self._die(device)
+                if self.chance.random() < 0.5:
+                    device.transport.caller = Caller()
 
     def _has_left(self, device: Device) -> None:
         if device.leaving is not None:
@@ -301,6 +325,7 @@ class World:
         for device in self.devices:
             self._has_left(device)
         self.network.weather = type(self.network.weather)()
+        self.interruptions = 0.0
         self.edge.disk.fails = 0.0
         while self.network.late:
             self.network.deliver_late(0)
@@ -309,10 +334,12 @@ class World:
         for device in self.devices:
             everything = tuple(device.spaces) == people.SPACES and device.transport.caller == Caller()
             device.transport.caller = Caller(spaces=None if everything else tuple(device.spaces))
+        reports: list[Report] = []
         for number in range(PASSES_MAX):
             reports = [self._exchanged(device) for device in self.devices]
             if number == 0:
                 for device in self.devices:
+                    assert device.replica.rows(_REASONS_OF_NOTHING) == [], "why what isn't refused any more was refused"
                     self.driver.finish(queue.again(device.memory.context.database), device.engine)
             elif not any(report.pushed or report.pulled or report.gained or report.lost for report in reports):
                 return

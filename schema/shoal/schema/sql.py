@@ -46,9 +46,7 @@ class Mode(StrEnum):
 
 
 # The time to stamp by. A device whose clock is wrong knows by how much (sync's clock.py).
-_NOW = (
-    "(cast(?2 as integer) + coalesce((select cast(v as integer) from meta where k = 'sync_offset_ms'), 0)) * 65536"
-)
+_NOW = "(cast(?2 as integer) + coalesce((select cast(v as integer) from meta where k = 'sync_offset_ms'), 0)) * 65536"
 # The batch's stamps start at `t`, its sequence numbers after `s`.
 _STAMP = (
     f"(select max((select v from meta where k = 'clock') + 1, {_NOW}) as t, (select v from meta where k = 'seq') as s)"
@@ -88,7 +86,8 @@ select unhex(j.value->>0), j.value->>1,
   coalesce(j.value->>3, case when m.rid is null then 1 when m.rank < m.life then m.life else m.rank + 1 end),
   {_HLC}, c.s + j.key + 1, ?4, j.value->>5, i->>'class',
   coalesce(j.value->>3, 1), 1, coalesce(i->>'class' = 'memory', 0), i->>'type', i->>'occurred_at', i->>'created_at', ?2,
-  i->>'conversation_id', i->>'position', unhex(i->>'src'), unhex(i->>'dst')
+  iif(i->>'class' = 'memory', i->>'conversation_id', null), iif(i->>'class' = 'memory', i->>'position', null),
+  iif(i->>'class' = 'edge', unhex(i->>'src'), null), iif(i->>'class' = 'edge', unhex(i->>'dst'), null)
 from (select key, value, value->>5 as i from json_each(?1) where value->>2 = 'init') j
   left join record m on {_RECORD_OF_CELL}
   cross join {_STAMP} c
@@ -107,7 +106,8 @@ on conflict (id, space) do update set
 where (excluded.rank, excluded.hlc) > (record.rank, record.hlc)
 """
 """Merge the `init` cells. `life` and `state` are those of a new memory, so that MODEL has nothing to write for one;
-for all others they are provisional."""
+for all others they are provisional. A class that isn't known here is neither edge nor turn, whatever its `init` says.
+"""
 
 STUB: Final = """
 insert or ignore into record (id, space, rank, hlc, seq)

@@ -11,7 +11,8 @@ OFFSET_STEP_MS: Final = 30_000
 """A change of the difference that is worth noting."""
 
 _OFFSET: Final = """
-insert into meta (k, v) values ('sync_offset_ms', cast(?1 as integer)) on conflict (k) do update set v = excluded.v where v is not ?1
+insert into meta (k, v) values ('sync_offset_ms', cast(?1 as integer))
+on conflict (k) do update set v = excluded.v where v is not excluded.v
 """
 # Waiting cells with stamps later than the edge's clock. Whose they are doesn't matter: the edge takes none that are so
 # far ahead, and none that it has is later than its clock. `:` comes after the `-` that follows a stamp's digits.

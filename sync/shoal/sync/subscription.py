@@ -5,7 +5,6 @@ from typing import Final, NamedTuple, cast
 
 from shoal.core.caller import ALL_SPACES
 from shoal.core.cells import compact_json
-from shoal.core.filters import SPACES
 from shoal.core.protocols import Database, Statement
 from shoal.core.replication import HEAD
 from shoal.schema.wire import SPACES_MAX, Head, SyncSpaces
@@ -37,6 +36,10 @@ select j.value, coalesce(w.cursor, 0), w.batch from json_each(?1) j left join sy
 """
 """A space that was pulled as one of all is not pulled anew once it is named."""
 _KEEP: Final = "delete from sync_space where space not in (select value from json_each(?1))"
+_HERE: Final = """
+select distinct space from record where rank > 0 or exists (select 1 from cell where cell.rid = record.rid)
+"""
+"""Not only those that have memories. Reads every record, once in a token's life."""
 _TOLD: Final = "insert into meta (k, v) values (?1, ?2) on conflict (k) do update set v = excluded.v"
 _RESET: Final = "update sync_space set cursor = 0, batch = null"
 
@@ -72,7 +75,7 @@ async def compare(database: Database, allowed: SyncSpaces) -> Change:
     if allowed == "*":
         return Change([] if before == "*" else [ALL_SPACES], [])
     if before == "*":
-        here = [cast("str", row["space"]) for row in await database.query(SPACES)]
+        here = [cast("str", row["space"]) for row in await database.query(_HERE)]
         return Change(sorted(allowed), sorted(set(here) - set(allowed)))
     return Change(sorted(set(allowed) - set(before)), sorted(set(before) - set(allowed)))
 
@@ -84,9 +87,11 @@ async def adopt(database: Database, allowed: SyncSpaces) -> None:
 
 
 async def part(database: Database, allowed: SyncSpaces, lost: Sequence[str]) -> None:
-    """Note that spaces are about to leave. Until `adopt` they count as lost, or if they come back, as not pulled yet."""
+    """Note that spaces are about to leave: until `adopt` they count as lost, and as not pulled if they come back."""
     names = compact_json([*allowed, *lost])
-    await database.batch([Statement(_ADD, (names,)), Statement(_KEEP, (names,)), Statement(_SET, (_names(lost), 0, None))])
+    await database.batch(
+        [Statement(_ADD, (names,)), Statement(_KEEP, (names,)), Statement(_SET, (_names(lost), 0, None))]
+    )
 
 
 def moved(spaces: SyncSpaces, seq: int, batch: str) -> Statement:

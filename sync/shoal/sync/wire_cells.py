@@ -4,6 +4,7 @@ Fields that this version doesn't know are taken and passed on: a newer replica m
 doesn't depend on a field's name.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
@@ -89,6 +90,7 @@ def _check_init(record_id: str, space: str, rank: int, value: object) -> None:
     init = cast("dict[str, Any]", value)
     _require(_is_name(init.get("class"), 64), "Its `init` has no class.")
     _require(init.get("space") == space, "Its `init` names another space.")
+    _require(_is_json(init), "Its `init` can't be written as JSON.")
     check = _CLASSES.get(init["class"])
     if check is None:
         return  # A newer replica's; kept and passed on, and shown nowhere.
@@ -173,6 +175,15 @@ def _is_text(value: object, most_bytes: int) -> bool:
         return len(value.encode()) <= most_bytes
     except UnicodeEncodeError:
         return False
+
+
+def _is_json(value: object) -> bool:
+    """Whether it can be written as JSON that everyone reads alike: no infinity, no half of a surrogate pair."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _is_name(value: object, most_chars: int) -> bool:
