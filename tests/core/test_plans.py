@@ -39,6 +39,7 @@ NOT_ISSUED: Final = {
     "WANT_LIVING": "the edge's vector index issues it",
     "WANT_SWEPT": "the edge's vector index issues it",
     "WANT_DROPPED": "the edge's vector index issues it",
+    "NAME_BATCH": "the edge issues it",
 }
 """Shared texts that the service doesn't issue as they are."""
 
