@@ -118,6 +118,13 @@ async def test_a_home_that_was_moved_stays_the_same(home: Home, tmp_path: Path):
     assert await device(Home(tmp_path / "moved")) == first
 
 
+async def test_a_database_is_the_same_by_whatever_path_it_is_reached(home: Home, tmp_path: Path):
+    first = await device(home, "one")
+    (tmp_path / "link").symlink_to(home.root)
+    assert await device(Home(tmp_path / "link")) == first
+    assert await device(Home(home.root / ".." / home.root.name)) == first
+
+
 async def test_a_home_on_another_machine_is_another_device(home: Home, monkeypatch: pytest.MonkeyPatch):
     first = await device(home, "one")
     monkeypatch.setattr(anchor, "machine", lambda: "another")

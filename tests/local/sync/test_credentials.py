@@ -246,6 +246,24 @@ async def test_a_link_that_is_made_anew_is_noticed(edge: LocalEdge, files: SyncF
         await credentials.bearer()
 
 
+async def test_a_link_that_is_replaced_while_it_is_read_is_read_anew(
+    files: SyncFiles, own_keyring: OwnKeyring, monkeypatch: pytest.MonkeyPatch
+):
+    url, read = "https://shoal.example", vault.read
+    vault.store(files, Link(url=url), Tokens(access_token="shoal_d_old"))
+
+    def slow(files: SyncFiles) -> Any:
+        monkeypatch.setattr(vault, "read", read)
+        own_keyring.kept.clear()
+        try:
+            return read(files)
+        finally:
+            vault.store(files, Link(url=url), Tokens(access_token="shoal_d_new"))
+
+    monkeypatch.setattr(vault, "read", slow)
+    assert await Credentials(files, url).bearer() == "shoal_d_new"
+
+
 async def test_credentials_of_another_edge_are_not_sent_to_this_one(files: SyncFiles):
     vault.store(files, Link(url="https://other.example"), Tokens(access_token="shoal_d_other"))
     with pytest.raises(LinkBroken, match="no token for shoal"):

@@ -337,6 +337,15 @@ async def test_a_link_waits_for_the_round_with_another_edge(
     assert "sync_url" not in await meta(home)
 
 
+async def test_a_link_that_can_not_be_kept_leaves_nothing_at_the_edge(edge: LocalEdge, home: Home, files: SyncFiles):
+    entry = await linking.sign_in(edge.url, "a laptop", browser(edge))
+    files.link.parent.write_text("no folder")
+    with pytest.raises(SyncError, match="can't be written"):
+        await linking.link(load(home), entry)
+    assert await asyncio.to_thread(alive, edge) == 0
+    assert "sync_url" not in await meta(home)
+
+
 class CutOff(Exception):
     """The process ends here."""
 

@@ -1,11 +1,12 @@
 """`shoal link` and `shoal unlink`."""
 
 import asyncio
+import os
 import platform
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,6 +17,9 @@ from shoal.schema.errors import ConfirmationRequired, InvalidInput, ShoalError
 
 if TYPE_CHECKING:
     from shoal.local.sync.linking import Entry, Linked
+
+STDIN_BYTES: Final = 4_096
+"""Bytes read at once: as long as a line of a terminal may be."""
 
 
 @click.command("link")
@@ -115,10 +119,15 @@ async def _entry(url: str, token: str | None, token_stdin: bool, no_browser: boo
         token = await asyncio.to_thread(_token_from_stdin)
     if token is not None:
         return await linking.with_token(url, _checked(token, url))
-    # No one can paste into a terminal that isn't there, nor wait for one.
-    return await linking.sign_in(
-        url, name or say("device_name", machine=platform.node()), _paste if no_browser else _browse
-    )
+    present = _paste if no_browser or not _has_browser() else _browse
+    return await linking.sign_in(url, name or say("device_name", machine=platform.node()), present)
+
+
+def _has_browser() -> bool:
+    """Whether a window can open here. Without a display Python would start a browser for terminals in ours."""
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
 
 
 def _browse(address: str, _paste: Callable[[str], None]) -> None:
@@ -141,11 +150,14 @@ def _paste(address: str, paste: Callable[[str], None]) -> None:
             click.echo(f"{error.message}\n{error.mend}", err=True)
 
     def read() -> None:
-        for line in sys.stdin:
-            if line.strip():
-                loop.call_soon_threadsafe(take, line)
+        # Past sys.stdin, whose lock would be held when the process ends: the answer may come another way.
+        rest = b""
+        while given := os.read(sys.stdin.fileno(), STDIN_BYTES):
+            *lines, rest = (rest + given).split(b"\n")
+            for line in lines:
+                if line.strip():
+                    loop.call_soon_threadsafe(take, line.decode(errors="replace"))
 
-    # The process may end while it reads: the browser may be on this machine after all.
     threading.Thread(target=read, daemon=True).start()
 
 

@@ -92,7 +92,13 @@ class Credentials:
     async def _read(self) -> tuple[Stamp, Link, Tokens]:
         # Before reading: what changes in between is then read once more.
         stamp = vault.stamp(self._files)
-        found = await asyncio.to_thread(vault.read, self._files)
+        try:
+            found = await asyncio.to_thread(vault.read, self._files)
+        except LinkBroken:
+            if stamp == vault.stamp(self._files):
+                raise
+            # A new link took its place just then, and the keyring's entry of the old one is gone.
+            return await self._read()
         if found is None or found[0].url != self._url:
             raise LinkBroken(f"This device has no token for {host_of(self._url)}.", again(self._url))
         return stamp, *found

@@ -30,8 +30,9 @@ class SyncFiles:
     @classmethod
     def of(cls, home: Home, database: Path) -> "SyncFiles":
         """Return those of a database."""
-        inside = database.is_relative_to(home.root)
-        place = database.relative_to(home.root) if inside else database
+        # However it is written: two keys of one file would each find the other's anchor missing.
+        root, place = home.root.resolve(), database.resolve()
+        place = place.relative_to(root) if place.is_relative_to(root) else place
         return cls(home.root, hashlib.blake2b(place.as_posix().encode(), digest_size=8).hexdigest())
 
     @property

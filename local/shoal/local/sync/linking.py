@@ -106,6 +106,14 @@ async def link(loaded: Loaded, entry: Entry) -> Linked:
 
     A database that was linked elsewhere, or to none, has everything queued: the edge may know nothing of it.
     """
+    try:
+        return await _link(loaded, entry)
+    except ShoalError:
+        await _revoked(entry.link, entry.tokens)
+        raise
+
+
+async def _link(loaded: Loaded, entry: Entry) -> Linked:
     files, url = SyncFiles.of(loaded.home, loaded.database), entry.link.url
     async with open_database(loaded) as database:
         before, lost = await _noted(database), list[str]()
