@@ -13,7 +13,7 @@ OURS = {
     "core": """
     apply backlog calibrating calibration_pairs caller candidates canonical cells characters context criteria
     deleting drafts erasing filters finding hydration ids indexing journal passages pausing protocols ranking
-    reading remembered rewording rows service statements statistics stopwords storing text times times.calendar
+    reading remembered replication rewording rows service statements statistics stopwords storing text times times.calendar
     times.chinese times.clock times.english times.grammar times.iso8601 times.reading updating vectors weights
     """,
     "api": """
