@@ -87,6 +87,12 @@ class Driver:
             self._tasks.remove(task)
             task.coroutine.close()
 
+    def close(self) -> None:
+        """End everything."""
+        for task in self._tasks:
+            task.coroutine.close()
+        self._tasks.clear()
+
     def _step(self, task: Task) -> None:
         self._steps += 1
         if self._steps > STEPS_MAX:

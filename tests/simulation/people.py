@@ -62,6 +62,7 @@ def deed(person: Person) -> Coroutine[Any, None, Any]:
         _trash: 3,
         _revive: 2,
         _purge: 2,
+        _anew: 3,
         _newer: 2,
     }
     (act,) = person.chance.choices(list(weights), list(weights.values()))
@@ -159,6 +160,12 @@ def _revive(one: Person) -> Coroutine[Any, None, Any]:
 
 def _purge(one: Person) -> Coroutine[Any, None, Any]:
     return one.memory.delete(DeleteRequest(id=_id(one), confirm=True, purge=True, space=one.space), ALL)
+
+
+async def _anew(one: Person) -> None:
+    """Purge a memory and store it again: another life."""
+    await _purge(one)
+    await _store(one, revive=True)
 
 
 def _newer(one: Person) -> Coroutine[Any, None, Any]:

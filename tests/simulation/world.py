@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tests.simulation import laws, people
-from tests.simulation.driver import Driver, Task
+from tests.simulation.driver import Driver, Task, pause
 from tests.simulation.network import Network, Transport
 from tests.simulation.replicas import Clock, Disk, Replica, connection, named, opened
 
+from shoal.core import replication
 from shoal.core.caller import Caller, Scope
 from shoal.core.context import Context
 from shoal.core.protocols import Statement
@@ -65,6 +66,8 @@ class Device:
         """What it has in the end."""
         self.backup: bytes | None = None
         self.leaving: list[str] | None = None
+        self.copies: list[dict[tuple[str, str, str], Stamp]] = []
+        """What the copies hold that were made of spaces which left."""
         self.limit = world.chance.choice((1, 2, 3, 7, 50, 500))
         self.start()
 
@@ -76,6 +79,9 @@ class Device:
 
     async def _keep_copy(self, spaces: list[str]) -> None:
         self.leaving = spaces
+        self.copies.append(self.replica.stamps())
+        for _ in range(self.world.chance.randrange(8)):
+            await pause()
 
     def _meanwhile(self, request: PushRequest) -> Task | None:
         chance = self.world.chance
@@ -138,7 +144,7 @@ class World:
         self.interruptions = chance.choice((0.0, 0.1, 0.4))
         self.deaths = chance.choice((0.0, 0.05, 0.2))
         disasters = [self._restore_edge, self._restore_device, self._clone]
-        usual = [self._tokens, self._clocks, self._refuse, self._sleep, self._mismatch, self._late]
+        usual = [self._relink, self._tokens, self._clocks, self._refuse, self._sleep, self._mismatch, self._late]
         self.faults: list[Callable[[], None]] = [fault for fault in usual if chance.random() < 0.5]
         self.faults += [fault for fault in disasters if chance.random() < 0.3]
 
@@ -203,7 +209,7 @@ class World:
     def _has_left(self, device: Device) -> None:
         if device.leaving is not None:
             device.leaving = None
-            self._lose()
+            self._lose(device.copies)
 
     def _late(self) -> None:
         if self.network.late:
@@ -223,6 +229,13 @@ class World:
                 Caller(spaces=people.SPACES, narrower=((Scope.WRITE, ("main",)), (Scope.ADMIN, ("main",)))),
             )
         )
+
+    def _relink(self) -> None:
+        """Let a device forget the edge, and begin with it anew."""
+        device = self.chance.choice(self.devices)
+        if not self.driver.busy(device.engine):
+            self.driver.finish(device.memory.context.database.batch(replication.unlinked()), device.engine)
+            device.start()
 
     def _clocks(self) -> None:
         clock = self.chance.choice([self.edge, *(device.replica for device in self.devices)]).clock
@@ -310,12 +323,17 @@ class World:
             if key[1:] == cell and known == before:
                 self.acknowledged[key] = stamp
 
-    def _lose(self) -> None:
-        """Forget what went with a database that no other replica had: no protocol brings that back."""
+    def _lose(self, copies: list[dict[tuple[str, str, str], Stamp]] | None = None) -> None:
+        """Forget what went with a database that no other replica had: no protocol brings that back.
+
+        What left with its space is in one of the copies that were made of it.
+        """
         holding = [one.stamps() for one in (self.edge, *(device.replica for device in self.devices))]
-        self.acknowledged = {
-            key: stamp for key, stamp in self.acknowledged.items() if any(_holds(one, key, stamp) for one in holding)
-        }
+        for key, stamp in list(self.acknowledged.items()):
+            if not any(_holds(one, key, stamp) for one in holding):
+                kept = copies is None or any(_holds(one, key, stamp) for one in copies)
+                assert kept, f"left with its space, and is in no copy: {key} {stamp}"
+                del self.acknowledged[key]
 
     # How it ends
 
@@ -402,7 +420,10 @@ def _holds(stamps: dict[tuple[str, str, str], Stamp], key: Key, stamp: Stamp) ->
 def run(seed: int) -> Summary:
     """Run one seed. Raises AssertionError for a law that was broken."""
     world = World(seed)
-    world.live()
-    world.heal()
-    world.check()
+    try:
+        world.live()
+        world.heal()
+        world.check()
+    finally:
+        world.driver.close()
     return Summary(world.count, world.network.requests, world.rounds)

@@ -259,6 +259,18 @@ async def test_a_device_whose_clock_is_behind_learns_the_time_before_it_writes_a
     assert int(device.rig.value("select hlc from record")[:19]) == NOW * 65536
 
 
+@pytest.mark.parametrize("slept", [60 * MINUTE, -60 * MINUTE])
+async def test_an_answer_during_which_the_device_slept_or_its_clock_was_set_tells_no_time(edge: Rig, slept: int):
+    device = await laptop(edge, "one", clock=Clock())
+
+    def sleep(_name: str, _answer: Any) -> None:
+        device.rig.clock.now += slept
+
+    device.transport.after = sleep
+    await device.engine.round()
+    assert device.rig.rows("select v from meta where k = 'sync_offset_ms'") == []
+
+
 async def test_an_edge_that_finds_its_own_time_ahead_is_not_asked_for_ever(one: Laptop):
     await one.rig.store("memory")
 
@@ -361,6 +373,24 @@ async def test_a_space_that_is_lost_leaves_after_a_copy_was_made_and_comes_back_
     device.transport.caller = everything
     await device.engine.round()
     assert (await device.rig.one(theirs.id)).tags == ["a"]
+
+
+async def test_what_is_written_while_a_space_is_being_copied_gets_a_copy_too(edge: Rig):
+    device = await laptop(edge, "one", BOTH)
+    await device.rig.store("early", space="team")
+    await device.engine.round()
+    copies: list[list[tuple[Any, ...]]] = []
+
+    async def copy_slowly(_spaces: list[str]) -> None:
+        copies.append(device.rig.rows("select init->>'content' from record where init is not null order by 1"))
+        if len(copies) == 1:
+            await device.rig.store("late", space="team")
+
+    device.engine._keep_copy = copy_slowly
+    device.transport.caller = MAIN
+    assert (await device.engine.round()).lost == ["team"]
+    assert copies == [[("early",)], [("late",)]]
+    assert device.rig.value("select count(*) from record where rank > 0") == 0
 
 
 async def test_a_space_stays_until_its_copy_was_made(edge: Rig):

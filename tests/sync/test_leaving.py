@@ -11,14 +11,21 @@ from shoal.sync import leaving, queue
 from shoal.sync.wire_cells import wire_cell
 
 
-async def leave(rig: Rig, *spaces: str) -> int:
-    return await leaving.leave(rig.memory.context, spaces)
+async def leave(rig: Rig, *spaces: str, up_to: int | None = None) -> None:
+    last = await leaving.last_write(rig.database) if up_to is None else up_to
+    await leaving.leave(rig.memory.context, spaces, last)
+
+
+def held(rig: Rig, space: str) -> int:
+    """Return how many records of a space there are."""
+    return rig.value("select count(*) from record where rank > 0 and space = ?", space)
 
 
 async def test_only_what_is_of_the_space_goes(rig: Rig):
     await rig.store("team secret", space="team", tags=["标签", "shared"], entities=["Ann"], metadata={"k": 1})
     kept = await rig.store("mine", tags=["shared"])
-    assert await leave(rig, "team") == 1
+    await leave(rig, "team")
+    assert (held(rig, "team"), held(rig, "main")) == (0, 1)
     assert [one.id for one in await rig.get(kept.id)] == [kept.id]
     assert await rig.get(memory_id("team", "team secret")) == []
     assert rig.rows("select field from cell") == [("tag:shared",)]
@@ -48,7 +55,9 @@ async def test_its_edges_purged_records_and_what_had_no_init_yet_go_too(rig: Rig
     gone = await rig.store("three", space="team")
     await rig.purge(gone.id, space="team")
     await rig.apply(cell(memory_id("team", "four"), "tag:a", 1, NOW, 1, space="team"))
-    assert await leave(rig, "team") == 5
+    assert await leaving.anything(rig.database, ["team"])
+    await leave(rig, "team")
+    assert not await leaving.anything(rig.database, ["team"])
     assert rig.rows("select count(*) from cell") == [(0,)]
     assert rig.rows("select max(rank), max(hlc), max(dirty) from record") == [(0, "", 0)]
 
@@ -78,9 +87,10 @@ async def test_it_can_break_off_and_be_called_again(rig: Rig, monkeypatch: Any):
     monkeypatch.setattr(rig.database, "batch", failing)
     with pytest.raises(OSError):
         await leave(rig, "team")
-    assert rig.value("select count(*) from record where rank > 0") == 3
-    assert await leave(rig, "team") == 3
-    assert await leave(rig, "team") == 0
+    assert held(rig, "team") == 3
+    await leave(rig, "team")
+    assert held(rig, "team") == 0
+    await leave(rig, "team")
 
 
 async def test_a_space_that_comes_back_is_as_it_was(rig: Rig):
@@ -98,3 +108,17 @@ async def test_a_search_that_was_remembered_is_not_answered_from_memory(rig: Rig
     assert len(await rig.find("secret", space="team")) == 1
     await leave(rig, "team")
     assert await rig.find("secret", space="team") == []
+
+
+async def test_what_was_written_after_the_copy_stays_whole(rig: Rig):
+    changed = await rig.store("one", space="team", tags=["a"])
+    await rig.store("two", space="team")
+    copied = await leaving.last_write(rig.database)
+    await rig.update(changed.id, tags=["a", "b"], space="team")
+    new = await rig.store("three", space="team", tags=["c"])
+    await leave(rig, "team", up_to=copied)
+    assert await leaving.anything(rig.database, ["team"])
+    assert sorted(one.content for one in await rig.get(changed.id, new.id)) == ["one", "three"]
+    assert (await rig.one(changed.id)).tags == ["a", "b"]
+    assert await rig.by_words("three", space="team") == [new.id]
+    assert held(rig, "team") == 2

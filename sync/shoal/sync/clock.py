@@ -7,6 +7,8 @@ from shoal.schema import sql
 
 OFFSET_MIN_MS: Final = 60_000
 """A smaller difference is left alone: answers take their time, and stamps need no more."""
+ANSWER_MAX_MS: Final = 30_000
+"""An answer that took longer tells nothing: half of its time may be wrong, and the device may have slept meanwhile."""
 OFFSET_STEP_MS: Final = 30_000
 """A change of the difference that is worth noting."""
 

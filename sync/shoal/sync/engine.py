@@ -233,8 +233,10 @@ class Engine:
         asked = context.clock()
         answer = await answering
         self._allowed = (answer.spaces, answer.writable)
-        offset = answer.server_time - (asked + context.clock()) // 2
-        self._offset_ms = await clock.learn(context.database, self._offset_ms, offset)
+        answered = context.clock()
+        if 0 <= answered - asked <= clock.ANSWER_MAX_MS:
+            offset = answer.server_time - (asked + answered) // 2
+            self._offset_ms = await clock.learn(context.database, self._offset_ms, offset)
         return answer
 
     async def _resubscribe(self, report: Report) -> bool:
@@ -245,8 +247,11 @@ class Engine:
             return False
         if change.lost:
             await subscription.part(database, allowed, change.lost)
-            await self._keep_copy(change.lost)
-            await leaving.leave(self._context, change.lost)
+            while await leaving.anything(database, change.lost):
+                # What somebody writes there meanwhile is not in the copy: it stays for another.
+                up_to = await leaving.last_write(database)
+                await self._keep_copy(change.lost)
+                await leaving.leave(self._context, change.lost, up_to)
         await subscription.adopt(database, allowed)
         report.gained, report.lost = change.gained or report.gained, change.lost or report.lost
         return True
