@@ -229,6 +229,18 @@ def _classes() -> dict[str, type[ShoalError]]:
     return found
 
 
+def daemon_of(loaded: Loaded) -> DaemonRecord | None:
+    """Return the daemon that runs, None without one. Raises DaemonRunning when it serves another file."""
+    record = find_daemon(loaded.home)
+    if record is not None and Path(record.database) != loaded.database:
+        raise DaemonRunning(
+            f"The daemon of this home serves {record.database}, not {loaded.database}.",
+            "Give the other database its own SHOAL_HOME, or stop the daemon first.",
+            url=record.url,
+        )
+    return record
+
+
 @asynccontextmanager
 async def open_backend(
     loaded: Loaded, model_progress: Callable[[float], None] | None = None
@@ -237,18 +249,12 @@ async def open_backend(
 
     `model_progress` is that of `open_runtime`.
     """
-    record, space = find_daemon(loaded.home), loaded.settings.space
+    record, space = daemon_of(loaded), loaded.settings.space
     if record is None:
         # Drivers and service are imported only here: with a daemon, a command does without them.
         from shoal.local.runtime import local_caller, open_runtime
 
         async with open_runtime(loaded, model_progress) as runtime:
             yield InProcess(runtime.memory, local_caller(loaded, "cli", clamps=False), space)
-    elif Path(record.database) != loaded.database:
-        raise DaemonRunning(
-            f"The daemon of this home serves {record.database}, not {loaded.database}.",
-            "Give the other database its own SHOAL_HOME, or stop the daemon first.",
-            url=record.url,
-        )
     else:
         yield OverRest(record, loaded.settings.time_zone or machine_zone(), space)

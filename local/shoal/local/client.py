@@ -7,7 +7,7 @@ refused sent nothing; one that broke later leaves the outcome unknown.
 import http.client
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -69,6 +69,20 @@ def request(
         connection.request(method, path, body, {**authorization(record), **(headers or {})})
         response = connection.getresponse()
         return Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+    except (OSError, http.client.HTTPException) as error:
+        raise OutcomeUnknown(str(error) or type(error).__name__) from error
+    finally:
+        connection.close()
+
+
+def request_lines(
+    record: DaemonRecord, method: str, path: str, timeout_s: float = REQUEST_TIMEOUT_S
+) -> Iterator[bytes]:
+    """Send one request and yield the answer's lines as they come, each within timeout_s. Raises as `request`."""
+    connection = connect(record, timeout_s)
+    try:
+        connection.request(method, path, headers=authorization(record))
+        yield from connection.getresponse()
     except (OSError, http.client.HTTPException) as error:
         raise OutcomeUnknown(str(error) or type(error).__name__) from error
     finally:

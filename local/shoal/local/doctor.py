@@ -13,6 +13,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
+from shoal.core import replication
 from shoal.local import version
 from shoal.local.client import HEALTH_TIMEOUT_S, NotSent, OutcomeUnknown, ask_health, request
 from shoal.local.database import ApswDatabase
@@ -20,8 +21,10 @@ from shoal.local.embedding import choose
 from shoal.local.home import DaemonRecord, Home, alive, read_record
 from shoal.local.keeping import newest_backup
 from shoal.local.lock import is_held
-from shoal.local.runtime import require_whole
+from shoal.local.runtime import clock_ms, require_whole
 from shoal.local.settings import NO_MODEL, Loaded, load, masked
+from shoal.local.sync.files import SyncFiles
+from shoal.local.sync.known import known_url
 from shoal.schema.errors import InvalidSettings, ModelUnavailable, ShoalError, StorageError
 from shoal.schema.limits import PASSAGES_MAX
 
@@ -203,14 +206,14 @@ async def _database(loaded: Loaded) -> list[Finding]:
     if not path.exists():
         log = path.with_name(path.name + "-wal")
         if not log.exists():
-            return [Finding(Level.OK, "database", f"{path} will be made at the first use.")]
+            return [_absent(loaded)]
     try:
         async with await ApswDatabase.open(path, read_only=True, busy_timeout_ms=LOCK_WAIT_MS) as database:
             problems = await database.check(quick=False)
             if problems:
                 return [_corrupt(loaded, "; ".join(problems[:3]))]
             found = [Finding(Level.OK, "database", f"{path}, {path.stat().st_size / 1e6:.1f} MB, checked")]
-            return found + await _indexes(loaded, database)
+            return found + await _indexes(loaded, database) + await _sync(loaded, database)
     except StorageError as error:
         finding = _of(error, "database")
         if error.code == "database_corrupt":
@@ -218,10 +221,29 @@ async def _database(loaded: Loaded) -> list[Finding]:
         return [finding]
 
 
+def _absent(loaded: Loaded) -> Finding:
+    url = _linked_url(loaded)
+    if url is None:
+        return Finding(Level.OK, "database", f"{loaded.database} will be made at the first use.")
+    return Finding(
+        Level.WARNING,
+        "database",
+        f"{loaded.database} is missing, though it was linked to {url}.",
+        "The next daemon makes a new one, which gets what the edge has; at once: shoal restore --from-edge",
+    )
+
+
+def _linked_url(loaded: Loaded) -> str | None:
+    return known_url(SyncFiles.of(loaded.home, loaded.database))
+
+
 def _corrupt(loaded: Loaded, reason: str) -> Finding:
-    newest = newest_backup(loaded.home.backups)
-    mend = f"Stop the daemon and run: shoal restore {newest or 'FILE'}"
-    if newest is None:
+    newest, url = newest_backup(loaded.home.backups), _linked_url(loaded)
+    ways = [f"shoal restore {newest}"] if newest is not None else []
+    if url is not None:
+        ways.append(f"shoal restore --from-edge, which brings back what {url} has")
+    mend = f"Stop the daemon and run: {'; or: '.join(ways) or 'shoal restore FILE'}"
+    if newest is None and url is None:
         mend += f" (there is no backup in {loaded.home.backups})"
     return Finding(Level.ERROR, "database", f"{loaded.database} is damaged: {reason}", f"{mend}. The file is kept.")
 
@@ -263,6 +285,29 @@ def _judge(counts: dict[str, int]) -> list[Finding]:
     if not losses and not strays:
         found.insert(0, Finding(Level.OK, "indexes", f"{counts['memories']} memories, words agree", "", counts))
     return found
+
+
+async def _sync(loaded: Loaded, database: ApswDatabase) -> list[Finding]:
+    """Return how replication stands; nothing for a database that knows none yet."""
+    if not await database.query("select 1 from sqlite_schema where name = 'sync_refused'"):
+        return []
+    now, url = clock_ms(), _linked_url(loaded)
+    info = await replication.info(database, now)
+    if not info.linked:
+        if url is None:
+            return [Finding(Level.OK, "sync", "linked to no edge")]
+        message = f"this database is not linked, but was to {url}"
+        mend = f"Run: shoal link {url}; if memories are missing: shoal restore --from-edge"
+        return [Finding(Level.WARNING, "sync", message, mend)]
+    details = info.model_dump(mode="json")
+    found = [
+        Finding(Level.WARNING, "sync", note.message, "`shoal status` says more.", details)
+        for note in replication.troubles(info, now)
+    ]
+    if found:
+        return found
+    message = f"{info.url}, last exchange {info.last_success or 'still to come'}, {info.queue} changes wait"
+    return [Finding(Level.OK, "sync", message, "", details)]
 
 
 async def _count(database: ApswDatabase, sql: str, *params: str) -> int:

@@ -1,5 +1,6 @@
 """Build the Memory service from the settings: one way for the daemon, `mcp --standalone` and the commands."""
 
+import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shoal.core import replication
 from shoal.core.caller import Caller
 from shoal.core.migrate import migrate
 from shoal.core.service import Memory, open_memory
@@ -16,12 +18,15 @@ from shoal.local.embedding import FastembedEmbedder, open_embedder
 from shoal.local.settings import NO_MODEL, Loaded
 from shoal.local.sync.anchor import anchored
 from shoal.local.sync.files import SyncFiles
+from shoal.local.sync.known import known_url
 from shoal.local.zone import machine_zone
 from shoal.schema.errors import DatabaseForeign, DatabaseReadOnly, ModelUnavailable, StorageError
 from shoal.schema.ontology import Ontology
 
 if TYPE_CHECKING:
     from shoal.local.vectors import SqliteVecIndex
+
+log = logging.getLogger("shoal.sync")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +111,15 @@ async def open_database(loaded: Loaded) -> AsyncGenerator[ApswDatabase]:
     """
     make_folder(loaded)
     require_whole(loaded.database)
+    files, is_new = SyncFiles.of(loaded.home, loaded.database), not loaded.database.exists()
     async with await ApswDatabase.open(loaded.database) as database:
         await _require_ours(database)
         await migrate(database)
-        async with anchored(database, loaded.database, SyncFiles.of(loaded.home, loaded.database), new_device):
+        async with anchored(database, loaded.database, files, new_device):
+            if is_new and (url := known_url(files)) is not None:
+                # The file was lost, not the link: what the edge has comes back by itself.
+                log.warning("%s was missing; what %s has of it comes back", loaded.database, url)
+                await database.batch([replication.linked(url)])
             yield database
 
 

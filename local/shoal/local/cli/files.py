@@ -1,15 +1,19 @@
 """`shoal backup`, `shoal restore` and `shoal seed`."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from shoal.local.cli.group import Options
 from shoal.local.cli.output import as_json, json_option, print_json, progress, size
 from shoal.local.cli.words import say
+
+if TYPE_CHECKING:
+    from shoal.local.settings import Loaded
 
 WARNINGS_SHOWN: Final = 10
 """Lines of a seed file that are named; a file of another kind would fill the screen."""
@@ -43,23 +47,27 @@ def backup_command(options: Options, file: Path | None) -> None:
 
 
 @click.command("restore")
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False)
+@click.option("--from-edge", is_flag=True, help="Instead of FILE, make a new database of what the linked edge has.")
 @json_option
 @click.pass_obj
-def restore_command(options: Options, file: Path) -> None:
-    """Put the backup FILE in the database's place.
+def restore_command(options: Options, file: Path | None, from_edge: bool) -> None:
+    """Put the backup FILE in the database's place, or what the edge has.
 
-    FILE is checked first. The database from before is kept beside the new one. No daemon may run meanwhile.
+    FILE is checked first. The database from before, damaged or not, is kept beside the new one; with --from-edge, what
+    had not been sent is only there. No daemon may run meanwhile.
 
     \b
     Examples:
       shoal restore ~/.local/share/shoal/backups/shoal-20260301-120000.db
+      shoal restore --from-edge
     """
     from shoal.local.client import find_daemon
-    from shoal.local.keeping import restore
     from shoal.local.lock import hold_daemon_lock
     from shoal.local.runtime import make_folder
 
+    if (file is None) != from_edge:
+        raise click.UsageError("Name a FILE or give --from-edge.")
     loaded = options.load()
     make_folder(loaded)
 
@@ -69,15 +77,33 @@ def restore_command(options: Options, file: Path) -> None:
 
     with (
         hold_daemon_lock(loaded.home.daemon_lock, running),
-        progress(say("restoring"), hidden=as_json()) as report,
+        progress(say("restoring" if file else "recovering"), hidden=as_json()) as report,
     ):
-        aside = asyncio.run(restore(file.absolute(), loaded.database, datetime.now().astimezone(), report))
+        told, aside = _put_back(loaded, file, report)
     if as_json():
-        print_json({"path": str(loaded.database), "kept_aside": str(aside) if aside else None})
+        kept = {"kept_aside": str(aside) if aside else None}
+        print_json({"path": str(loaded.database), **kept, **told})
         return
+    if file is None:
+        click.echo(say("recovered", count=told["memories"], url=told["url"]))
     click.echo(say("restored", path=loaded.database))
     if aside is not None:
         click.echo(say("kept_aside", path=aside))
+
+
+def _put_back(
+    loaded: "Loaded", file: Path | None, report: Callable[[float], None]
+) -> tuple[dict[str, Any], Path | None]:
+    """Return what is told of the new database, and where the old one is."""
+    now = datetime.now().astimezone()
+    if file is None:
+        from shoal.local.sync.recovery import from_edge
+
+        done = asyncio.run(from_edge(loaded, now, report))
+        return {"url": done.url, "memories": done.memories}, done.aside
+    from shoal.local.keeping import restore
+
+    return {}, asyncio.run(restore(file.absolute(), loaded.database, now, report))
 
 
 @click.command("seed")

@@ -33,6 +33,8 @@ COMMANDS: Final = {
     "seed": "files",
     "link": "link",
     "unlink": "link",
+    "sync": "sync",
+    "status": "sync",
     "owner-key": "owner",
 }
 """Command -> the module beside this one that holds it; its function is named `<command>_command`, `_` for `-`."""

@@ -119,6 +119,92 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "已断开 {url}。两端的记忆都保留。",
         ),
         "not_revoked": ("The token is still good at the edge: {why}", "令牌在服务端仍然有效：{why}"),
+        "sync_exchanging": ("Exchanging with the edge", "正在同步"),
+        "sync_done": ("Sent {sent} changes, received {received}.", "已发送 {sent} 项更改，接收 {received} 项。"),
+        "sync_so_far": ("sent {sent}, received {received} so far", "累计发送 {sent} 项，接收 {received} 项"),
+        "sync_watching": ("Exchanging with the edge until Ctrl-C.", "持续同步中，按 Ctrl-C 结束。"),
+        "sync_gained": ("New on this device: {spaces}", "此设备新增空间：{spaces}"),
+        "sync_lost": (
+            "The edge shares these spaces no more; they left this device after a backup (`shoal status`): {spaces}",
+            "以下空间不再共享，备份后已从此设备移除（见 `shoal status`）：{spaces}",
+        ),
+        "sync_restored": (
+            "The edge's database is of an earlier time, so all was exchanged anew.",
+            "服务端数据库已恢复到较早时间，已重新同步全部内容。",
+        ),
+        "sync_restamped": (
+            "This device's clock is ahead; what it wrote was dated anew. Set the clock.",
+            "此设备时钟偏快，已重新标记写入时间。请校准时钟。",
+        ),
+        "sync_refused": (
+            "The edge refused {count} changes; `shoal status` says why.",
+            "服务端拒绝了 {count} 项更改；原因见 `shoal status`。",
+        ),
+        "status_edge": ("Edge", "服务端"),
+        "status_no_link": ("none: `shoal link URL` links one", "未连接：可用 `shoal link URL` 连接"),
+        "status_lost": (
+            "This database is not linked, but was to {url}. `shoal link {url}` links it; if memories are missing,"
+            " `shoal restore --from-edge` brings back what the edge has.",
+            "此数据库未连接，之前连接的是 {url}。可用 `shoal link {url}` 重新连接；若记忆缺失，"
+            "用 `shoal restore --from-edge` 从服务端恢复。",
+        ),
+        "status_now": ("Now", "当前"),
+        "status_working": ("exchanging", "正在同步"),
+        "status_next": ("looks again in {wait}", "{wait} 后再次同步"),
+        "status_stopped": ("has stopped until the link is mended", "已停止，待修复连接"),
+        "status_no_daemon": (
+            "no daemon runs: `shoal sync` exchanges now, `shoal serve` all the time",
+            "后台服务未运行：`shoal sync` 立即同步，`shoal serve` 持续同步",
+        ),
+        "status_last": ("Last worked", "上次成功"),
+        "status_never": ("never", "从未"),
+        "status_ago": ("{ago} ago", "{ago}前"),
+        "status_days": ("{count} days", "{count} 天"),
+        "status_waiting": ("Waiting to be sent", "等待发送"),
+        "status_nothing": ("nothing", "无"),
+        "status_queue": ("{count} changes, the oldest for {age}", "{count} 项更改，最早的已等待 {age}"),
+        "status_not_shared": (
+            "{count} changes stay here: this device may not write to their spaces at the edge.",
+            "{count} 项更改仅保留在本机：此设备无权写入服务端的对应空间。",
+        ),
+        "status_failure": ("Fails", "失败"),
+        "status_since": ("since {since}", "始于 {since}"),
+        "status_refused": ("Refused", "被拒绝"),
+        "refused_malformed": (
+            "{count} changes break a rule of their form, which is a fault of shoal. Please report it; update both ends,"
+            " then: shoal sync --retry",
+            "{count} 项更改格式有误，属于 shoal 的缺陷，请报告；更新两端后运行：shoal sync --retry",
+        ),
+        "refused_wrong_id": (
+            "{count} changes whose content does not belong to their id: the file may be damaged. Run `shoal doctor`.",
+            "{count} 项更改的内容与 id 不符，文件可能损坏。请运行 `shoal doctor`。",
+        ),
+        "refused_not_allowed": (
+            "{count} changes that this device's token may not make (a purge takes `admin`). Allow it on the edge's"
+            " account page or link anew, then: shoal sync --retry",
+            "{count} 项更改超出此设备令牌的权限（永久清除需要 `admin`）。请在服务端账户页授权或重新连接，"
+            "然后运行：shoal sync --retry",
+        ),
+        "refused_whole": (
+            "{count} changes that the edge would not take even alone. Update the edge, then: shoal sync --retry",
+            "{count} 项更改单独发送也被服务端拒绝。请更新服务端，然后运行：shoal sync --retry",
+        ),
+        "refused_other": (
+            "{count} changes, for a reason that this version does not know ({code}). Update shoal on this device.",
+            "{count} 项更改，原因为此版本未知的 {code}。请更新此设备上的 shoal。",
+        ),
+        "status_skipped": ("Not understood", "无法识别"),
+        "status_skipped_why": (
+            "{count} changes of the edge: update shoal on this device.",
+            "服务端的 {count} 项更改：请更新此设备上的 shoal。",
+        ),
+        "status_left": ("Left this device", "已移除"),
+        "status_left_how": (
+            "{spaces}: the edge shares them no more. {backup} keeps them, with what had not been sent.",
+            "{spaces}：服务端不再共享。{backup} 中保留了备份，包括未发送的内容。",
+        ),
+        "recovering": ("Getting memories from the edge", "正在从服务端获取记忆"),
+        "recovered": ("{count} memories came back from {url}.", "已从 {url} 恢复 {count} 条记忆。"),
         "owner_key": (
             "The owner's key: {text}\n"
             "It is shown only now. Keep it where you keep passwords. Case, spaces and dashes don't matter; it holds no"

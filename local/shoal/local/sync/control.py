@@ -1,6 +1,6 @@
 """The daemon's routes for replication: how it stands, exchange now, and what has been read. For `shoal sync`, `status`.
 
-GET  /daemon/sync         {"sync": SyncInfo, "working", "next_s"}
+GET  /daemon/sync         {"sync": SyncInfo, "working", "next_s", "sent", "received"}
 POST /daemon/sync[?retry] a line of JSON for each step, and at the end {"report": ...} or {"error": ...}
 POST /daemon/sync/seen    somebody has read which spaces have left
 """
@@ -57,6 +57,8 @@ class SyncControl:
             "sync": None if info is None else info.model_dump(mode="json"),
             "working": self._syncer.working,
             "next_s": None if next_s == float("inf") else round(next_s, 1),
+            "sent": self._syncer.sent,
+            "received": self._syncer.received,
         }
 
     async def _exchange(self, retry: bool) -> AsyncGenerator[bytes]:

@@ -1,6 +1,6 @@
 """Rounds with whichever edge the database is linked to: one at a time among all processes, each noted.
 
-An idle link writes nothing: when it last worked is kept here, and written down with changes, hourly and at the end.
+An idle link writes nothing: when it last worked is kept here, and written down with changes, now and then, at the end.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal.sync")
 
-NOTED_EVERY_MS: Final = 3_600_000
-"""What a process that is killed may lose of the time at which the link last worked."""
+NOTED_EVERY_MS: Final = replication.STANDING_MS // 2
+"""How old what is written down of a link that works may get: no one may take it for one that stands."""
 FOREVER: Final = float("inf")
 _LOOK: Final = "select k, v from meta where k in ('sync_url', 'seq')"
 _WAITS: Final = (

@@ -7,12 +7,11 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from shoal.core.context import Context
-from shoal.local.sync import vault
 from shoal.local.sync.files import SyncFiles
 from shoal.local.sync.rounds import Rounds
 from shoal.local.sync.schedule import Clocks, Schedule
@@ -88,6 +87,8 @@ class Syncer:
         self._reason = ""
         self.working = False
         """Whether a round is under way."""
+        self.sent = self.received = 0
+        """Cells, since the start."""
         signals.exchanged_ms = lambda: rounds.exchanged_ms
 
     async def run(self) -> None:
@@ -118,6 +119,7 @@ class Syncer:
         if retry:
             await queue.again(self._context.database)
         report = await self._rounds.round(hear)
+        self._count(report)
         self._schedule.wake(self._monotonic())
         self._schedule.began(self._monotonic())
         self._seq = (await self._rounds.look())[1]
@@ -200,7 +202,12 @@ class Syncer:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
+    def _count(self, report: "Report") -> None:
+        self.sent += report.pushed
+        self.received += report.pulled
+
     def _succeeded(self, report: "Report") -> None:
+        self._count(report)
         if self._reason:
             log.info("memories are exchanged with the edge again")
             self._reason = ""
@@ -226,8 +233,13 @@ class Syncer:
             log.warning("memories are not exchanged with the edge, next try after %s: %s", again, error)
         self._told(error)
 
-    def _link(self) -> tuple[str | None, vault.Stamp]:
-        return self._url, vault.stamp(self._files)
+    def _link(self) -> Hashable:
+        """Return what changes whenever the device is linked anew, be it to the same edge."""
+        try:
+            found = self._files.link.stat()
+        except OSError:
+            return self._url
+        return self._url, found.st_mtime_ns, found.st_ino, found.st_size
 
 
 async def _pause(event: asyncio.Event | None, seconds: float) -> None:
