@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import apsw
@@ -17,18 +18,20 @@ from shoal.core.caller import Caller
 from shoal.core.context import EDGE, LAPTOP, Policy
 from shoal.core.fakes import FakeDatabase, FakeVectorIndex
 from shoal.core.protocols import Statement
+from shoal.core.service import Memory
 from shoal.schema import sql
 from shoal.schema.models import GetRequest, StoreItem, TagChanges
 
 FTS: Final = ("content_fts", "label_fts")
-GROWING: Final = ("record", "cell", "label", "write_log", *FTS)
+GROWING: Final = ("record", "cell", "label", "write_log", "sync_batch", "sync_refused", *FTS)
 MARKS: Final = {
     "record_want": "only memories that wait for a vector: the background empties it",
     "record_trash": "only the trash: emptied after 30 days",
     "record_dirty": "only what waits to be sent, counted up to a bound",
     "cell_dirty": "the same",
+    "sync_refused": "only what the edge refused: people look after it",
 }
-"""Partial indexes that may be read whole."""
+"""What is only of what waits for something, and may be read whole: partial indexes, and a table."""
 ENDS: Final = {"max(rid)": "the last row", "min(n)": "the first entry of the log"}
 """Least and greatest values that stand at an end of what is read: nothing is left out on the way there."""
 
@@ -39,7 +42,6 @@ NOT_ISSUED: Final = {
     "WANT_LIVING": "the edge's vector index issues it",
     "WANT_SWEPT": "the edge's vector index issues it",
     "WANT_DROPPED": "the edge's vector index issues it",
-    "NAME_BATCH": "the edge issues it",
 }
 """Shared texts that the service doesn't issue as they are."""
 
@@ -51,6 +53,9 @@ async def scenario(policy: Policy = LAPTOP) -> Rig:
     model, database = Embeddings(), FakeDatabase(connection)
     index = ApartIndex(database, model.fingerprint) if policy.index_apart else FakeVectorIndex(database)
     rig = await opened(connection=connection, embedder=model, index=index, policy=policy)
+    if not policy.dirty:
+        context = rig.memory.context
+        rig.memory = Memory(replace(context, replica=replace(context.replica, name_batch=lambda: "0" * 16)), "none")
     rich = {
         "tags": ["proj:x", "标签"],
         "entities": ["李雷", "Ann"],
