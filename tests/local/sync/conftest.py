@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from tests.local.sync.rig import LocalEdge
+from tests.local.sync.rig import LocalEdge, Server
 
 from shoal.local.home import Home
 from shoal.local.sync.files import SyncFiles
@@ -64,10 +64,17 @@ def own_keyring(no_keyring: None) -> OwnKeyring:
     return own
 
 
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """Where the tests' edges are served."""
+    with Server() as server:
+        yield server
+
+
 @pytest.fixture
-def edge() -> Iterator[LocalEdge]:
+def edge(server: Server) -> Iterator[LocalEdge]:
     """An edge that knows nobody yet."""
-    with LocalEdge() as edge:
+    with LocalEdge(server=server) as edge:
         yield edge
 
 

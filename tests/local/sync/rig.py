@@ -49,18 +49,12 @@ class Asked:
         return {name: values[0] for name, values in parse_qs(self.body.decode()).items()}
 
 
-@dataclass
-class LocalEdge:
-    """Serves on 127.0.0.1 between `with` and its end. Its clock is the real one plus `clock.now_ms`."""
+class Server:
+    """A port of this machine at which edges are served, one after the other: to start one takes longer than a test."""
 
-    clock: Clock = field(default_factory=lambda: Clock(0))
-    asked: list[Asked] = field(default_factory=list)
-    before: Callable[[Asked], Response | None] = lambda _asked: None
-    """Answers in the edge's place, where it returns something."""
-    after: Callable[[Asked], None] = lambda _asked: None
-    """Is called when the edge has done what was asked, and before it says so."""
-    settings: dict[str, Any] = field(default_factory=dict)
-    url: str = ""
+    def __init__(self) -> None:
+        self.edge: LocalEdge | None = None
+        self.url = ""
 
     def __enter__(self) -> Self:
         # The protocol is named because asyncio turns Nagle's delay off only then: 40 ms a call.
@@ -73,7 +67,6 @@ class LocalEdge:
         )
         self._server = _Server(config, ready.set)
         self._thread = threading.Thread(target=self._server.run, args=([listening],), name="edge", daemon=True)
-        asyncio.run(self._make())
         self._thread.start()
         assert ready.wait(START_S), "the edge doesn't start"
         return self
@@ -82,6 +75,39 @@ class LocalEdge:
         self._server.should_exit = True
         self._thread.join(START_S)
         assert not self._thread.is_alive(), "the edge doesn't end"
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self.edge is not None
+        await self.edge.answer(scope, receive, send)
+
+
+@dataclass
+class LocalEdge:
+    """Serves on 127.0.0.1 between `with` and its end. Its clock is the real one plus `clock.now_ms`."""
+
+    clock: Clock = field(default_factory=lambda: Clock(0))
+    asked: list[Asked] = field(default_factory=list)
+    before: Callable[[Asked], Response | None] = lambda _asked: None
+    """Answers in the edge's place, where it returns something."""
+    after: Callable[[Asked], None] = lambda _asked: None
+    """Is called when the edge has done what was asked, and before it says so."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    url: str = ""
+    server: Server | None = None
+    """Where it is served; at a port of its own if not given."""
+
+    def __enter__(self) -> Self:
+        self._own = None if self.server is not None else Server().__enter__()
+        serving = self.server or self._own
+        assert serving is not None
+        self.url = serving.url
+        asyncio.run(self._make())
+        serving.edge = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._own is not None:
+            self._own.__exit__()
 
     async def _make(self) -> None:
         def now() -> int:
@@ -118,7 +144,8 @@ class LocalEdge:
     def of(self, path: str) -> list[Asked]:
         return [one for one in self.asked if one.path == path]
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
         body = b""
         while (message := await receive())["type"] == "http.request":
             body += message.get("body", b"")
