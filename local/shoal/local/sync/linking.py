@@ -122,9 +122,9 @@ async def _link(loaded: Loaded, entry: Entry) -> Linked:
             lost = (await subscription.compare(database, entry.status.spaces)).lost
         else:
             async with held(files.round_lock, ROUND_WAIT_S, "exchanging memories with the edge"):
+                kept, old = await _store(files, entry)
                 # No link while that changes: what breaks off here is begun anew, and nothing goes to the wrong edge.
                 await database.batch(replication.unlinked())
-                kept, old = await _store(files, entry)
                 await queue.all_of(database, "*")
                 await database.batch([replication.linked(url)])
     same = old is not None and old[0].url == url and old[1] == entry.tokens
