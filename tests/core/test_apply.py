@@ -2,12 +2,14 @@ import json
 
 import apsw
 import pytest
-from tests.core.rig import ALL, DAY, ELSEWHERE, NOW, Clock, Rig, cell, opened
+from tests.core.rig import ALL, DAY, ELSEWHERE, NOW, REMOTE, Clock, Rig, cell, opened
 
 from shoal.core.apply import Replica, apply, statements
 from shoal.core.cells import INIT, Cell, local
 from shoal.core.ids import memory_id
+from shoal.core.protocols import Statement
 from shoal.core.statements import VALUE_MAX_BYTES, check
+from shoal.schema.errors import BodyTooLarge
 from shoal.schema.limits import CONTENT_MAX_BYTES, PASSAGES_MAX
 from shoal.schema.models import StoreItem, TagChanges
 from shoal.schema.sql import Mode, State
@@ -223,6 +225,39 @@ async def test_a_batch_that_fails_leaves_nothing(rig: Rig):
     assert rig.rows("select k, v from meta order by k") == before
 
 
+async def test_what_is_written_along_stands_or_falls_with_the_cells(rig: Rig):
+    put = Statement("insert into meta (k, v) values ('sync_x', ?1)", ("here",))
+    await apply(rig.database, [init("a fact")], REMOTE, NOW, ELSEWHERE, also=[put])
+    assert rig.value("select v from meta where k = 'sync_x'") == "here"
+    with pytest.raises(apsw.ConstraintError):
+        await apply(rig.database, [init("another fact")], REMOTE, NOW, ELSEWHERE, also=[put])
+    assert rig.value("select count(*) from record") == 1
+
+
+async def test_each_batch_that_changes_anything_gets_a_name_at_the_number_where_it_ends(rig: Rig):
+    names = iter(["first", "second", "third", "fourth"])
+    edge = Replica("edge", dirty=False, name_batch=lambda: next(names))
+    one = init("a fact")
+    for cells in ([one], [cell(one.id, "tag:x", 1, NOW, 1), cell(one.id, "tag:y", 1, NOW, 1)]):
+        await apply(rig.database, cells, edge, NOW, ELSEWHERE)
+    assert rig.rows("select seq, name from sync_batch where seq > 0") == [(1, "first"), (3, "second")]
+    # A local one that changes nothing moves no number, and the name of the batch before it stays.
+    await apply(rig.database, [local(one.id, "main", "tag:x", 1, Mode.STORE)], edge, NOW, ELSEWHERE)
+    assert rig.rows("select seq, name from sync_batch where seq > 0") == [(1, "first"), (3, "second")]
+    await rig.store("a laptop names none")
+    assert rig.value("select max(seq) from sync_batch") == 3
+
+
+async def test_a_batch_that_fails_is_not_named(rig: Rig):
+    edge = Replica("edge", dirty=False, name_batch=lambda: "a name")
+    before = rig.rows("select seq, name from sync_batch")
+    with pytest.raises(apsw.Error):
+        await apply(
+            rig.database, [init("a fact")], edge, NOW, ELSEWHERE, also=[Statement("insert into nowhere values (1)")]
+        )
+    assert rig.rows("select seq, name from sync_batch") == before
+
+
 # Lives
 
 
@@ -355,6 +390,15 @@ async def test_the_longest_content_of_any_script_fits_d1s_bounds(rig: Rig, conte
         for value in statement.params:
             assert not isinstance(value, str) or len(value.encode()) <= VALUE_MAX_BYTES
     assert rig.value("select count(*) from content_fts") < PASSAGES_MAX
+
+
+async def test_cells_too_large_for_one_statement_are_refused_before_anything_is_written(rig: Rig):
+    large = [cell("ab" * 16, f"md:k{n}", 1, NOW, '"' + "x" * 100_000 + '"') for n in range(20)]
+    with pytest.raises(BodyTooLarge):
+        await rig.apply(*large)
+    assert rig.value("select count(*) from record") == 0
+    await rig.apply(*large[1:])
+    assert rig.value("select count(*) from cell") == 19
 
 
 async def test_a_call_of_500_memories_goes_in_bounded_pages(rig: Rig):

@@ -10,8 +10,10 @@ from shoal.core.cells import INIT, Cell, cells_json, compact_json
 from shoal.core.journal import Author, entries
 from shoal.core.passages import passage_words
 from shoal.core.protocols import Database, Row, Statement
+from shoal.core.statements import VALUE_MAX_BYTES
 from shoal.core.text import prepare
 from shoal.schema import sql
+from shoal.schema.errors import BodyTooLarge
 from shoal.schema.sql import Mode, State
 
 CLOCK_MAX_MS: Final = 2**46
@@ -87,8 +89,11 @@ def _prior(row: Row) -> Prior:
 
 
 async def statements(cells: Sequence[Cell], replica: Replica, now_ms: int, by: Author) -> list[Statement]:
-    """Return the batch: only the statements that these cells can need."""
-    body = cells_json(cells)
+    """Return the batch: only the statements that these cells can need.
+
+    Raises BodyTooLarge for cells that no database here takes at once: who sends them may split them.
+    """
+    body = _bounded(cells_json(cells))
     now_ms = min(now_ms, CLOCK_MAX_MS)
     writing = (body, now_ms, replica.device, int(replica.dirty))
     inits = [cell for cell in cells if cell.field == INIT]
@@ -127,6 +132,14 @@ async def statements(cells: Sequence[Cell], replica: Replica, now_ms: int, by: A
     if replica.name_batch is not None:
         batch.append(Statement(sql.NAME_BATCH, (replica.name_batch(),)))
     return batch
+
+
+def _bounded(body: str) -> str:
+    if len(body.encode()) > VALUE_MAX_BYTES:
+        raise BodyTooLarge(
+            "These cells are too large to be written at once.", "Send fewer at once.", limit=VALUE_MAX_BYTES
+        )
+    return body
 
 
 def _moves_turns(cells: Sequence[Cell]) -> bool:
