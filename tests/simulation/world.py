@@ -64,6 +64,9 @@ class Device:
         self.transport = Transport(world.network, caller)
         self.spaces: Sequence[str] = people.SPACES if caller.spaces is None else caller.spaces
         """What it has in the end."""
+        self.own = {ATTIC}
+        """What no edge can take away, unless the device's token allows it: its own spaces, and since it was linked
+        anew what it had before."""
         self.backup: bytes | None = None
         self.leaving: list[str] | None = None
         self.copies: list[dict[tuple[str, str, str], Stamp]] = []
@@ -76,6 +79,11 @@ class Device:
         self.memory = opened(self.replica, None)
         self.transport.meanwhile = self._meanwhile
         self.engine = Engine(opened(self.replica, None).context, self.transport, self._keep_copy)
+
+    @property
+    def alone(self) -> set[str]:
+        """Spaces that it may have for itself."""
+        return self.own - set(self.spaces)
 
     async def _keep_copy(self, spaces: list[str]) -> None:
         self.leaving = spaces
@@ -144,7 +152,16 @@ class World:
         self.interruptions = chance.choice((0.0, 0.1, 0.4))
         self.deaths = chance.choice((0.0, 0.05, 0.2))
         disasters = [self._restore_edge, self._restore_device, self._clone]
-        usual = [self._relink, self._tokens, self._clocks, self._refuse, self._sleep, self._mismatch, self._late]
+        usual = [
+            self._relink,
+            self._take_and_give_back,
+            self._tokens,
+            self._clocks,
+            self._refuse,
+            self._sleep,
+            self._mismatch,
+            self._late,
+        ]
         self.faults: list[Callable[[], None]] = [fault for fault in usual if chance.random() < 0.5]
         self.faults += [fault for fault in disasters if chance.random() < 0.3]
 
@@ -166,7 +183,6 @@ class World:
             if self.chance.random() < self.deaths:
                 self._die(self.chance.choice(self.devices))
             self.driver.run(self.chance.randrange(STEPS))
-            self._interrupt_leaving()
 
     def _mend(self) -> None:
         """What keeps everyone from working doesn't last: else nothing but that would be tried."""
@@ -198,14 +214,6 @@ class World:
         self._has_left(device)
         device.start()
 
-    def _interrupt_leaving(self) -> None:
-        """Let a device die while a space leaves it, and sometimes give it back before the next round."""
-        for device in self.devices:
-            if device.leaving is not None and self.chance.random() < 0.5:
-                self._die(device)
-                if self.chance.random() < 0.5:
-                    device.transport.caller = Caller()
-
     def _has_left(self, device: Device) -> None:
         if device.leaving is not None:
             device.leaving = None
@@ -235,7 +243,17 @@ class World:
         device = self.chance.choice(self.devices)
         if not self.driver.busy(device.engine):
             self.driver.finish(device.memory.context.database.batch(replication.unlinked()), device.engine)
+            device.own.update(people.SPACES)
             device.start()
+
+    def _take_and_give_back(self) -> None:
+        """Take a space from a device, let it die at any point of the round that notices, and give the space back."""
+        device = self.chance.choice(self.devices)
+        before, device.transport.caller = device.transport.caller, Caller(spaces=("main",))
+        self._sync(device)
+        self.driver.run(self.chance.randrange(120))
+        self._die(device)
+        device.transport.caller = before
 
     def _clocks(self) -> None:
         clock = self.chance.choice([self.edge, *(device.replica for device in self.devices)]).clock
@@ -291,6 +309,7 @@ class World:
         replica.clock.skew_ms = self.chance.choice(SKEWS_MS)
         device = Device(self, replica, replace(Caller(), spaces=self._spaces(first)))
         device.transport.caller = first.transport.caller
+        device.own.update(first.own)
         self.devices.append(device)
 
     def _spaces(self, device: Device) -> tuple[str, ...] | None:
@@ -390,8 +409,9 @@ class World:
             assert one == other, f"the edge and {device.replica.device} differ:\n  {laws.difference(one, other)}"
             assert joining is device or self._elsewhere(device) == [], "something of a space that is not the device's"
         stamps = self.edge.stamps()
+        here = [(device.alone, device.replica.stamps()) for device in self.devices]
         for key, stamp in self.acknowledged.items():
-            if key[2] != ATTIC:
+            if not any(key[2] in alone and _holds(held, key, stamp) for alone, held in here):
                 assert _holds(stamps, key, stamp), f"an acknowledged cell was lost: {key} {stamp}"
         for record, space, field, rank, hlc, value, _ in self.edge.written_after(0):
             known = self.written.get((record, space, field, (rank, hlc)), "nothing")
@@ -400,12 +420,12 @@ class World:
     def _check_queue(self, device: Device) -> None:
         waiting = "select m.space, 'init' from record m where m.dirty > 0 union all select m.space, c.field from cell c"
         waiting += " join record m using (rid) where c.dirty > 0"
-        left = [row for row in device.replica.rows(waiting) if row[0] != ATTIC]
+        left = [row for row in device.replica.rows(waiting) if row[0] not in device.alone]
         assert left == [], f"still in the queue: {left}"
         assert device.replica.rows("select * from sync_refused") == [], "reasons of what was taken"
 
     def _elsewhere(self, device: Device) -> list[Any]:
-        kept = (*device.spaces, ATTIC)
+        kept = {*device.spaces, *device.alone}
         return [key for key in device.replica.stamps() if key[1] not in kept]
 
 
