@@ -18,6 +18,10 @@ from shoal.schema.sql import State
 _ALIVE: Final = (State.LIVE, State.ARCHIVED)
 _DERIVED: Final = {"type": "m.type", "occurred_at": "m.occurred_at"}
 """Fields that override what the `init` says: as they are read."""
+_REASONS_OF_NOTHING: Final = """
+select * from sync_refused x where not exists (select 1 from record where rid = x.rid and x.field = '' and dirty = 2)
+  and not exists (select 1 from cell where rid = x.rid and field = x.field and dirty = 2)
+"""
 
 
 def local_cells(statements: Sequence[Statement]) -> list[list[Any]]:
@@ -70,6 +74,28 @@ def check_sound(replica: Replica) -> None:
     assert replica.rows(f"select text from label where text not in ({used})") == [], "words of labels that went"
     newest = "select max(cast(substr(hlc, 1, 19) as integer)) from (select hlc from record union select hlc from cell)"
     assert replica.value(f"select v >= coalesce(({newest}), 0) from meta where k = 'clock'"), "a stamp beyond the clock"
+
+
+def check_reasons(replica: Replica) -> None:
+    """Why a cell was refused is kept as long as it is laid aside, and no longer."""
+    assert replica.rows(_REASONS_OF_NOTHING) == [], "why what isn't refused any more was refused"
+
+
+def check_drained(replica: Replica, alone: set[str]) -> None:
+    """Nothing waits or is laid aside, but in spaces that a device has for itself."""
+    marked = (
+        "select m.space, 'init' from record m where m.dirty > 0 union all"
+        " select m.space, c.field from cell c join record m using (rid) where c.dirty > 0"
+    )
+    left = [row for row in replica.rows(marked) if row[0] not in alone]
+    assert left == [], f"still in the queue: {left}"
+    check_reasons(replica)
+
+
+def check_no_other_space(replica: Replica, spaces: set[str]) -> None:
+    """A device has nothing of a space that isn't its own."""
+    others = [cell for cell in replica.stamps() if cell[1] not in spaces]
+    assert others == [], f"something of a space that is not the device's: {others}"
 
 
 def seen(replica: Replica, memory: Memory, spaces: Sequence[str]) -> dict[str, Any]:

@@ -63,6 +63,7 @@ def deed(person: Person) -> Coroutine[Any, None, Any]:
         _revive: 2,
         _purge: 2,
         _anew: 3,
+        _empty_trash: 1,
         _newer: 2,
     }
     (act,) = person.chance.choices(list(weights), list(weights.values()))
@@ -160,6 +161,10 @@ def _revive(one: Person) -> Coroutine[Any, None, Any]:
 
 def _purge(one: Person) -> Coroutine[Any, None, Any]:
     return one.memory.delete(DeleteRequest(id=_id(one), confirm=True, purge=True, space=one.space), ALL)
+
+
+def _empty_trash(one: Person) -> Coroutine[Any, None, Any]:
+    return one.memory.empty_trash()
 
 
 async def _anew(one: Person) -> None:

@@ -15,8 +15,13 @@ from shoal.core.service import Memory, open_memory
 from shoal.schema.errors import StorageBusy, StorageError
 
 STATEMENTS_CACHED: Final = 400
-Commit = Callable[["Replica", int, Sequence[Statement], dict[Any, Any] | None], None]
-"""Is told of each batch once it stands: the replica, the sequence number before it, and the batch."""
+CellName = tuple[str, str, str]
+"""Id, space and field."""
+Stamp = tuple[int, str]
+"""Rank and hlc."""
+Commit = Callable[["Replica", int, Sequence[Statement], dict[CellName, Stamp] | None], None]
+"""Is told of each batch once it stands: the replica, the sequence number before it, the batch, and of one that stamps
+anew the stamps before it."""
 
 
 class Clock:
@@ -63,7 +68,11 @@ class Replica:
     def device(self) -> str:
         return self.value("select v from meta where k = 'device'")
 
-    def stamps(self) -> dict[tuple[str, str, str], tuple[int, str]]:
+    @property
+    def is_edge(self) -> bool:
+        return self.device == "edge"
+
+    def stamps(self) -> dict[CellName, Stamp]:
         """Return (rank, hlc) of each cell by (id, space, field), `init` included."""
         return {tuple(row[:3]): (row[3], row[4]) for row in self.rows(f"{_RECORDS} where rank > 0 union all {_CELLS}")}
 
@@ -100,9 +109,8 @@ class SimulatedDatabase:
         seq = replica.seq
         restamps = statements[0].sql.startswith("update cell set dirty = 1, seq")
         stamps = replica.stamps() if restamps else None
-        # Its own yield is of no use here: nobody may come between the number and the batch.
-        results = FakeDatabase(replica.connection).batch(statements)
-        outcome = _at_once(results)
+        # Nobody may come between the number and the batch.
+        outcome = _at_once(FakeDatabase(replica.connection).batch(statements))
         replica.on_commit(replica, seq, statements, stamps)
         await pause()
         if failing:

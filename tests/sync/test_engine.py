@@ -236,6 +236,19 @@ async def test_a_request_that_is_refused_is_halved_until_the_cell_to_blame_stand
     assert one.dirty() == []
 
 
+@pytest.mark.parametrize("index", [-1, 2, 10**9])
+async def test_a_refusal_of_what_was_not_sent_is_passed_over(one: Laptop, index: int):
+    await one.rig.store("memory", tags=["a"])
+
+    def nonsense(name: str, answer: Any) -> None:
+        if name == "push":
+            answer.refused.append(Refusal(index=index, code=RefusalCode.MALFORMED, message="What?"))
+
+    one.transport.after = nonsense
+    report = await one.engine.round()
+    assert (report.pushed, report.refused, one.dirty()) == (2, 0, [])
+
+
 async def test_a_device_whose_clock_is_ahead_is_set_right_and_loses_nothing(edge: Rig):
     device = await laptop(edge, "ahead", clock=Clock(NOW + 60 * MINUTE))
     stored = await device.rig.store("memory", tags=["a"])

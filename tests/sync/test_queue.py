@@ -1,5 +1,6 @@
 """The queue: dirty marks in pages, and what takes them off."""
 
+import json
 from typing import Any
 
 from tests.core.rig import Rig, opened
@@ -74,6 +75,19 @@ async def test_pages_hold_as_many_bytes_as_they_may_and_a_larger_cell_goes_alone
     assert [fields(page) for page in pages] == [[INIT, INIT, "tag:a"], [INIT]]
     rig.connection.execute("update record set init = json_set(init, '$.zz', ?) where rid = 1", ("w" * PAGE_BYTES,))
     assert [fields(page) for page in await all_pages(rig)] == [[INIT], [INIT, "tag:a", INIT]]
+
+
+async def test_pages_are_bounded_as_they_travel_where_each_character_takes_six(rig: Rig):
+    stored = await rig.store("one")
+    for number in range(6):
+        rig.connection.execute(
+            "insert into cell (rid, field, rank, hlc, value, seq, dirty) values (1, ?, 1, '', ?, 0, 1)",
+            (f"zz:{number}", "\x01" * 40_000),
+        )
+    pages = await all_pages(rig)
+    assert [len(page) for page in pages] == [3, 2, 2]
+    assert all(len(json.dumps([one.cell for one in page])) <= PAGE_BYTES for page in pages)
+    assert pages[0][0].cell[0] == stored.id
 
 
 async def test_other_spaces_are_passed_over_and_the_rest_is_found_behind_them(rig: Rig):

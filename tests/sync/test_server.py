@@ -1,5 +1,6 @@
 """The edge's half: what it takes, what it hands out, and to whom."""
 
+import json
 from typing import Any
 
 import pytest
@@ -238,6 +239,16 @@ async def test_a_page_holds_as_many_bytes_as_it_may_and_a_larger_cell_goes_alone
     assert [len(page) for page in await pull_all(edge)] == [2, 1]
     edge.connection.execute("update record set init = json_set(init, '$.zz', ?) where rid = 1", ("w" * PAGE_BYTES,))
     assert [len(page) for page in await pull_all(edge)] == [1, 2]
+
+
+async def test_a_page_is_bounded_as_it_travels_where_each_character_takes_six(edge: Rig):
+    await push(edge, [init("one")])
+    for number in range(6):
+        value = "\x01" * 40_000
+        await push(edge, [[memory_id("main", "one"), "main", f"zz:{number}", 1, hlc(counter=number), value]])
+    pages = await pull_all(edge)
+    assert [len(page) for page in pages] == [3, 2, 2]
+    assert all(len(json.dumps(page)) <= PAGE_BYTES for page in pages)
 
 
 async def test_only_the_spaces_asked_for_are_handed_out_and_the_others_are_passed_over_in_bounded_pages(edge: Rig):

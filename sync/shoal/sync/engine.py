@@ -95,7 +95,8 @@ class Engine:
     async def round(self, hear: Hear = lambda _phase, _report: None, limit: int = CELLS_MAX) -> Report:
         """Exchange all that there is to exchange; `limit` cells a page.
 
-        Raises SyncError for what can't be done now, StorageError; what was done until then stays done.
+        Raises SyncError for what can't be done now, NotAllowed while spaces come and go, StorageError; what was done
+        until then stays done.
         """
         report = Report()
         database = self._context.database
@@ -162,7 +163,7 @@ class Engine:
             answer = None
             refusals = {0: Refusal(index=0, code=RefusalCode.REFUSED, message=error.message)}
         else:
-            refusals = {refusal.index: refusal for refusal in answer.refused}
+            refusals = {refusal.index: refusal for refusal in answer.refused if 0 <= refusal.index < len(cells)}
         told: list[Statement] = []
         if answer is not None:
             told, self._head = [subscription.told(answer.head)], answer.head

@@ -51,7 +51,7 @@ with waiting as (
   select * from (select rid, '' as field, octet_length(init) as size
     from record indexed by record_dirty where dirty = 1 and rid > ?1 order by rid limit ?3)
   union all
-  select * from (select rid, field, octet_length(value) as size
+  select * from (select rid, field, octet_length(json_quote(value)) as size
     from cell indexed by cell_dirty where dirty = 1 and (rid, field) > (?1, ?2) order by rid, field limit ?3)),
   page as (select *, row_number() over (order by rid, field) as number,
     sum(coalesce(size, 0) + octet_length(field) + {CELL_BYTES}) over (order by rid, field) as up_to

@@ -56,7 +56,7 @@ with given (cursor, batch) as (select ?4, ?5),
     select * from (select seq, rid, null as field, octet_length(init) as size, space
       from record indexed by record_seq where seq > ?4 order by seq limit ?6)
     union all
-    select x.seq, x.rid, x.field, octet_length(x.value), m.space
+    select x.seq, x.rid, x.field, octet_length(json_quote(x.value)), m.space
       from (select seq, rid, field, value from cell indexed by cell_seq where seq > ?4 order by seq limit ?6) x
       cross join record m on m.rid = x.rid),
   examined as (select *, ?7 is null or space in (select value from json_each(?7)) as kept

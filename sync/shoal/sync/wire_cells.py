@@ -17,6 +17,7 @@ from shoal.core.canonical import JsonValue, canonical_json
 from shoal.core.cells import INIT, Cell
 from shoal.core.drafts import FORMAT, IMPORTANCE_MAX
 from shoal.core.statements import INT_MAX
+from shoal.schema.errors import InvalidMetadata
 from shoal.schema.limits import (
     CONTENT_MAX_BYTES,
     CONVERSATION_MAX_CHARS,
@@ -34,7 +35,7 @@ VALUE_MAX_BYTES: Final = 64 * 1024
 """UTF-8 bytes of a value other than `init`'s."""
 _COUNTER: Final = 65_536
 _ID: Final = re.compile(r"[0-9a-f]{32}")
-_HLC: Final = re.compile(r"(\d{19})-[a-z0-9]{1,32}")
+_HLC: Final = re.compile(r"([0-9]{19})-[a-z0-9]{1,32}")
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f]+")
 _PARTS: Final = 6
 _TIME_MAX_MS: Final = CLOCK_MAX_MS
@@ -163,7 +164,7 @@ def _is_metadata(value: JsonValue) -> bool:
     try:
         # Not Python's own parser: it recurses, and how deep is up to whoever wrote this.
         return canonical_json(_JSON.validate_json(cast("str", value))) == value
-    except ValueError:
+    except (ValueError, InvalidMetadata):
         return False
 
 
