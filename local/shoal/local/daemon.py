@@ -38,9 +38,7 @@ from shoal.local.runtime import Runtime, local_caller, ontology_of, open_runtime
 from shoal.local.seed import plant, read_seed
 from shoal.local.settings import Loaded, is_loopback
 from shoal.local.sync.control import SyncControl
-from shoal.local.sync.files import SyncFiles
-from shoal.local.sync.rounds import Rounds
-from shoal.local.sync.syncer import Signals, Syncer
+from shoal.local.sync.syncer import Signals, Syncer, syncer_of
 from shoal.schema.errors import PortInUse
 
 log = logging.getLogger("shoal.daemon")
@@ -154,8 +152,9 @@ class _Daemon:
         gate, hosts = gate_of(self._loaded, record.token), hosts_of(self._loaded)
         mcp = _LazyMcp(partial(_build_mcp, runtime.memory, gate, hosts, record.version))
         rest = rest_app(one_memory(runtime.memory), gate, hosts, version=record.version)
-        syncer = self._syncer(runtime)
-        server = self._server(rest, mcp, SyncControl(runtime.memory.context, syncer), record)
+        syncer = syncer_of(runtime, self._signals, self._activity)
+        control = SyncControl(runtime.memory.context, syncer)
+        server = self._server(rest, mcp, control, record)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         stopping = asyncio.create_task(self._stopping.wait())
         jobs: list[asyncio.Task[None]] = []
@@ -174,6 +173,7 @@ class _Daemon:
             server.should_exit = True
             await asyncio.gather(serving, *jobs, return_exceptions=True)
             # After the last request, whose writes are to go too.
+            await control.aclose()
             await syncer.drain()
         serving.result()
 
@@ -189,14 +189,6 @@ class _Daemon:
             database=str(self._loaded.database),
             started_by=self._started_by,
         )
-
-    def _syncer(self, runtime: Runtime) -> Syncer:
-        memory, loaded = runtime.memory, self._loaded
-        files = SyncFiles.of(loaded.home, loaded.database)
-        # What is pulled wants vectors, as what was stored does; that it was pulled is no reason to push.
-        context = replace(memory.context, announce=lambda _ids: self._activity.work_came())
-        rounds = Rounds(context, runtime.database, files, loaded.home.backups)
-        return Syncer(context, rounds, files, self._signals, loaded.settings.sync_interval_s, self._activity.quiet_s)
 
     def _server(self, rest: ASGIApp, mcp: "_LazyMcp", sync: SyncControl, record: DaemonRecord) -> _Server:
         about = {name: value for name, value in asdict(record).items() if name != "token"}

@@ -11,6 +11,7 @@ from shoal.local.background import Activity, embed, keep_going, reword, upkeep
 from shoal.local.logs import set_up_logs
 from shoal.local.runtime import local_caller, open_runtime
 from shoal.local.settings import Loaded
+from shoal.local.sync.syncer import Signals, syncer_of
 
 POLL_S: Final = 1.0
 """How often to look for memories without a vector: stdio has no requests that are counted."""
@@ -24,11 +25,13 @@ def serve_standalone(loaded: Loaded, profile: str) -> None:
 
 
 async def _serve(loaded: Loaded, profile: str) -> None:
-    async with open_runtime(loaded) as runtime:
-        memory, activity = runtime.memory, Activity()
+    signals, activity = Signals(), Activity()
+    async with open_runtime(loaded, announce=signals.announce, exchanged=signals.exchanged) as runtime:
+        memory, syncer = runtime.memory, syncer_of(runtime, signals, activity)
         jobs = [
             asyncio.create_task(keep_going("upkeep", lambda: upkeep(memory))),
             asyncio.create_task(keep_going("words", lambda: reword(memory, activity))),
+            asyncio.create_task(keep_going("sync", syncer.run)),
         ]
         if runtime.embedder is not None:
             jobs.append(
@@ -48,3 +51,4 @@ async def _serve(loaded: Loaded, profile: str) -> None:
             for job in jobs:
                 job.cancel()
             await asyncio.gather(*jobs, return_exceptions=True)
+            await syncer.drain()

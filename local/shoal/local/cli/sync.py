@@ -11,6 +11,7 @@ import click
 from shoal.local.cli.group import Options
 from shoal.local.cli.output import as_json, console, json_option, print_json, progress
 from shoal.local.cli.words import say
+from shoal.schema.errors import NotLinked, SyncError
 from shoal.schema.models import SyncInfo
 
 if TYPE_CHECKING:
@@ -46,13 +47,16 @@ def sync_command(options: Options, once: bool, watch: bool, retry: bool) -> None
         raise click.UsageError("--once and --watch exclude each other.")
 
     async def work(access: "Access") -> None:
-        report = await _exchange(access, retry)
-        if not watch:
-            _print_report(report)
-            return
-        if not as_json():
-            click.echo(say("sync_watching"))
-        await access.watch(_print_standing)
+        try:
+            _print_report(await _exchange(access, retry))
+        except SyncError as error:
+            if not watch or isinstance(error, NotLinked):
+                raise
+            click.echo(f"{error.message}\n{error.mend}", err=True)
+        if watch:
+            if not as_json():
+                click.echo(say("sync_watching"))
+            await access.watch(_print_standing)
 
     try:
         _run(options, work)

@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from shoal.core.context import Context
@@ -19,6 +20,8 @@ from shoal.schema.errors import NotLinked, ShoalError, StorageError
 from shoal.sync import queue
 
 if TYPE_CHECKING:
+    from shoal.local.background import Activity
+    from shoal.local.runtime import Runtime
     from shoal.local.sync.exchange import Hear
     from shoal.sync.engine import Report
 
@@ -119,10 +122,10 @@ class Syncer:
         if retry:
             await queue.again(self._context.database)
         report = await self._rounds.round(hear)
-        self._count(report)
         self._schedule.wake(self._monotonic())
         self._schedule.began(self._monotonic())
         self._seq = (await self._rounds.look())[1]
+        self._succeeded(report)
         return report
 
     async def drain(self, within_s: float = DRAIN_S) -> None:
@@ -202,12 +205,9 @@ class Syncer:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
-    def _count(self, report: "Report") -> None:
+    def _succeeded(self, report: "Report") -> None:
         self.sent += report.pushed
         self.received += report.pulled
-
-    def _succeeded(self, report: "Report") -> None:
-        self._count(report)
         if self._reason:
             log.info("memories are exchanged with the edge again")
             self._reason = ""
@@ -240,6 +240,16 @@ class Syncer:
         except OSError:
             return self._url
         return self._url, found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def syncer_of(runtime: "Runtime", signals: Signals, activity: "Activity") -> Syncer:
+    """Return what exchanges a running service's memories with its edge; the service was opened with the signals."""
+    loaded = runtime.loaded
+    files = SyncFiles.of(loaded.home, loaded.database)
+    # What is pulled wants vectors, as what was stored does; that it was pulled is no reason to push.
+    context = replace(runtime.memory.context, announce=lambda _ids: activity.work_came())
+    rounds = Rounds(context, runtime.database, files, loaded.home.backups)
+    return Syncer(context, rounds, files, signals, loaded.settings.sync_interval_s, activity.quiet_s)
 
 
 async def _pause(event: asyncio.Event | None, seconds: float) -> None:
