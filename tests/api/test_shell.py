@@ -1,6 +1,7 @@
 """What stands around every face."""
 
 import asyncio
+import gzip
 import json
 import logging
 from dataclasses import replace
@@ -295,6 +296,77 @@ async def test_a_face_may_take_forms_too(memory: Memory) -> None:
         assert got == status
     assert "`Content-Type: application/x-www-form-urlencoded`" in json.loads(body)["error"]["mend"]
     assert (await raw(app, "POST", "/x", [], [b"a=b"]))[0] == 415
+
+
+GZIP = ("content-encoding", "gzip")
+PACKED = gzip.compress(b'{"a": 1}')
+
+
+def inflating(memory: Memory, echo: Echo) -> Shell:
+    return replace(shell(memory, echo), inflated_max=10_000)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "x-gzip", " gzip ", "identity, gzip", "gzip,"])
+async def test_a_face_that_takes_packed_bodies_gets_them_unpacked(memory: Memory, coding: str) -> None:
+    echo = Echo()
+    sent = [JSON, ("content-encoding", coding)]
+    assert (await raw(inflating(memory, echo), "POST", "/x", sent, [PACKED[:9], PACKED[9:]]))[0] == 200
+    assert echo.body == b'{"a": 1}'
+
+
+async def test_bodies_that_are_not_packed_are_taken_as_they_are(memory: Memory) -> None:
+    for sent in ([JSON], [JSON, ("content-encoding", "identity")], [JSON, ("content-encoding", "")]):
+        for make in (inflating, shell):
+            echo = Echo()
+            assert (await raw(make(memory, echo), "POST", "/x", sent, [b"{}"]))[0] == 200
+            assert echo.body == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("make", "coding", "taken"),
+    [
+        (shell, "gzip", "identity"),
+        (inflating, "br", "gzip, identity"),
+        (inflating, "deflate", "gzip, identity"),
+        (inflating, "gzip, gzip", "gzip, identity"),
+        (inflating, "gzip;q=1", "gzip, identity"),
+        (inflating, "é", "gzip, identity"),
+    ],
+)
+async def test_other_codings_are_refused_with_those_that_are_taken(
+    memory: Memory, make: Any, coding: str, taken: str
+) -> None:
+    echo = Echo()
+    status, headers, body = await raw(make(memory, echo), "POST", "/x", [JSON, ("content-encoding", coding)], [PACKED])
+    assert (status, headers["accept-encoding"]) == (415, taken)
+    error = json.loads(body)["error"]
+    assert (error["code"], error["codings"]) == ("unsupported_media_type", taken.split(", "))
+    assert echo.scope == {}
+
+
+async def test_a_coding_named_twice_is_packed_twice(memory: Memory) -> None:
+    assert (await raw(inflating(memory, Echo()), "POST", "/x", [JSON, GZIP, GZIP], [PACKED]))[0] == 415
+
+
+async def test_what_is_unpacked_is_bounded_and_looked_at_like_any_other_body(memory: Memory) -> None:
+    deep = b"[" * (NESTING_MAX + 1) + b"]" * (NESTING_MAX + 1)
+    for sent, body, status, code in (
+        ([JSON, GZIP], gzip.compress(bytes(10_001)), 413, "body_too_large"),
+        ([JSON, GZIP], PACKED[:-1], 400, "malformed_body"),
+        ([JSON, GZIP], b"{}", 400, "malformed_body"),
+        ([JSON, GZIP], gzip.compress(deep), 400, "malformed_body"),
+        ([GZIP], PACKED, 415, "unsupported_media_type"),
+        ([JSON, GZIP], b"x" * (BODY_MAX_BYTES + 1), 413, "body_too_large"),
+    ):
+        echo = Echo()
+        answer = await raw(inflating(memory, echo), "POST", "/x", sent, [body])
+        assert (answer[0], json.loads(answer[2])["error"]["code"]) == (status, code)
+        assert echo.scope == {}
+
+
+async def test_nobody_is_unpacked_for_without_a_token(memory: Memory) -> None:
+    app = replace(shell(memory, Echo(), TOKENS), inflated_max=10_000)
+    assert (await raw(app, "POST", "/x", [JSON, GZIP], [b"no gzip"]))[0] == 401
 
 
 async def test_a_face_may_show_the_shells_errors_in_its_own_way(memory: Memory) -> None:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from tests.api.devices import GZIPPED, Device, packed
 from tests.edge.agreement import reconciled
+from tests.edge.doubles.d1 import D1Fault
 from tests.edge.doubles.queue import QueueFault
 from tests.edge.edge import COFFEE, ESPRESSO, PLAIN, Edge
 
@@ -157,6 +158,15 @@ def test_a_push_that_is_sent_again_changes_nothing(edge: Edge, linked: Linked, d
     assert again["refused"] == []
     after = edge.rows("select rid, rank, hlc, state from record"), edge.rows("select rid, field, hlc, seq from cell")
     assert after == before
+
+
+def test_a_push_whose_answer_was_lost_is_sent_again_and_merged_once(edge: Edge, linked: Linked, device: Device):
+    link, cells = linked(), device.memory(COFFEE, tags=["a"])
+    edge.rig.fail("d1", D1Fault.NETWORK_LOST, on="insert into record", applied=True)
+    assert code_of(link.send("push", device.pushes(cells)), 503) == "storage_busy"
+    assert link.push(device.pushes(cells))["refused"] == []
+    assert sorted(link.all_of(device)) == sorted(cells)
+    reconciled(edge)
 
 
 def test_pushes_at_once_are_all_merged_and_none_is_passed_over_by_a_cursor(edge: Edge, linked: Linked, device: Device):

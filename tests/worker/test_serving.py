@@ -1,5 +1,6 @@
 """The Worker's front: who is served, how often, how much, by which face, and what it costs."""
 
+import gzip
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -21,8 +22,9 @@ from shoal.api.oauth.authority import authority_of
 from shoal.api.rest import PUBLIC_PATHS, rest_face
 from shoal.api.syncing import sync_face
 from shoal.schema.errors import ShoalError
-from shoal.schema.limits import BODY_MAX_BYTES
+from shoal.schema.limits import BODY_MAX_BYTES, INFLATED_MAX_BYTES
 from shoal.schema.wire import CELLS_MAX
+from shoal.worker.budget import STATEMENTS_MAX
 from shoal.worker.edge import now_ms
 from shoal.worker.serving import PUBLIC, RETRY_AFTER_S, Bounded, Faces, Front, network
 
@@ -205,6 +207,17 @@ async def test_who_may_not_sync_is_told_all_that_it_takes(ask: Asked, method: st
     error_of(answer, 403, "insufficient_scope")
     assert 'error="insufficient_scope"' in answer.headers["www-authenticate"]
     assert everything in answer.headers["www-authenticate"]
+
+
+async def test_the_heaviest_push_that_is_taken_stays_within_what_an_invocation_may_do(ask: Asked):
+    device = Device(now_ms())
+    texts = [f"{n} {'部署失败了因为证书过期' * 105}" for n in range(CELLS_MAX)]
+    body = packed(device.pushes([device.memory(text)[0] for text in texts]))
+    assert 0.9 * INFLATED_MAX_BYTES < len(gzip.decompress(body)) < INFLATED_MAX_BYTES
+    answer = await ask("POST", "/sync/push", headers={**GZIPPED, **BEARER}, content=body)
+    assert (answer.status_code, answer.json()["refused"]) == (200, [])
+    assert ask.last is not None
+    assert ask.last.d1_statements <= STATEMENTS_MAX // 2
 
 
 async def test_only_replicas_may_pack_their_bodies(ask: Asked):

@@ -88,7 +88,7 @@ class Refusal(_Message):
 class _Reply(_Message):
     server_time: int
     """The edge's clock, milliseconds since 1970."""
-    clock: Annotated[str, Field(pattern=r"^\d{19}$")]
+    clock: Annotated[str, Field(pattern=r"^[0-9]{19}$")]
     """The edge's last stamp, or its time where that is later: no cell there is later."""
     spaces: SyncSpaces
     """Those that the token may pull."""

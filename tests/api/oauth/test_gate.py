@@ -23,9 +23,9 @@ SPACES = st.sampled_from(["main", "work", "家", "*"])
 REACHES = st.builds(Reach, st.dictionaries(SPACES, st.frozensets(st.sampled_from(SPACE_SCOPES))), st.booleans())
 
 
-def request(*authorization: str) -> HttpScope:
+def request(*authorization: str, path: str = "/mcp") -> HttpScope:
     headers = [(b"authorization", value.encode("latin-1")) for value in authorization]
-    return {"type": "http", "headers": headers}
+    return {"type": "http", "path": path, "headers": headers}
 
 
 async def admit(authority: Authority, token: object, **more: Any) -> Caller:
@@ -189,6 +189,12 @@ async def test_who_sent_nothing_is_told_where_to_get_a_token(authority: Authorit
         'Bearer resource_metadata="https://memory.example/.well-known/oauth-protected-resource/mcp",'
         ' scope="memory:read memory:write"'
     )
+
+
+@pytest.mark.parametrize("path", ["/sync/push", "/sync/pull", "/sync/status", "/sync/"])
+async def test_a_replica_is_told_to_ask_for_everything(authority: Authority, path: str) -> None:
+    told = TokenGate(lambda _scope: authority).challenge(request(path=path), Unauthorized("No.", "Do."))
+    assert told.endswith(' scope="memory:read memory:write memory:admin sync"')
 
 
 async def test_who_sent_a_bad_token_is_told_that_as_well(authority: Authority) -> None:
