@@ -290,6 +290,34 @@ async def test_a_cell_that_breaks_a_reader_of_text_is_refused_alone(edge: Rig, d
     assert [(one["index"], one["code"]) for one in answer.json()["refused"]] == [(n, "malformed") for n in range(1, 7)]
 
 
+async def test_what_an_older_worker_wrote_without_naming_it_is_pulled(edge: Rig, device: Device) -> None:
+    named = device.memory("named")
+    await sent(edge, "push", device.pushes(named))
+    unnamed = [cell for n in range(3) for cell in device.memory(f"unnamed {n}")]
+    await edge.apply(*(wire_cell(cell, NOW) for cell in unnamed))
+    page = {"cursor": 0, "batch": None, "more": True, "cells": []}
+    cells: list[Any] = []
+    while page["more"]:
+        answer = await sent(edge, "pull", device.pulls("*", page["cursor"], page["batch"], limit=2))
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        cells += page["cells"]
+    assert cells == [*named, *unnamed]
+    # Once a later one has a name, nobody knows any more whether what lies between is what it was.
+    await sent(edge, "push", device.pushes(device.memory("later")))
+    stale = device.pulls("*", page["cursor"], page["batch"], head=page["head"])
+    error_of(await sent(edge, "pull", stale), 409, "edge_restored")
+
+
+async def test_a_cursor_beyond_the_end_is_of_another_history_though_its_batch_had_no_name(
+    edge: Rig, device: Device
+) -> None:
+    await edge.apply(*(wire_cell(cell, NOW) for cell in device.memory("unnamed")))
+    page = (await sent(edge, "pull", device.pulls())).json()
+    edge.connection.execute("update meta set v = v - 1 where k = 'seq'")
+    error_of(await sent(edge, "pull", device.pulls("*", page["cursor"], page["batch"])), 409, "edge_restored")
+
+
 # Whatever comes
 
 

@@ -48,10 +48,22 @@ _TOLD: Final = (
 """?1 = the time, ?2, ?3 = the head that the device knows. What every answer tells of the database."""
 _TRIM: Final = "delete from sync_batch where seq < (select seq from sync_batch order by seq desc limit 1 offset ?1)"
 
+_UNNAMED: Final = "0" * 16
+
+
+def _batch_of(seq: str) -> str:
+    """Return SQL for the name of the batch in which a sequence number lies.
+
+    A Worker that is older than the table leaves its batches unnamed, while a newer one is being deployed.
+    """
+    return f"coalesce((select name from sync_batch where seq >= {seq} order by seq limit 1), '{_UNNAMED}')"
+
+
 _PAGE: Final = f"""
 with given (cursor, batch) as (select ?4, ?5),
   fits as (select 1 from given where batch is null and cursor = 0
-    union all select 1 from given where batch = (select name from sync_batch where seq >= cursor order by seq limit 1)),
+    union all select 1 from given where batch = {_batch_of("cursor")}
+      and cursor <= (select v from meta where k = 'seq')),
   later as (
     select * from (select seq, rid, null as field, octet_length(init) as size, space
       from record indexed by record_seq where seq > ?4 order by seq limit ?6)
@@ -67,7 +79,7 @@ with given (cursor, batch) as (select ?4, ?5),
   told (last, more) as (
     select max(seq), count(*) = ?6 or count(*) < (select count(*) from examined) from bounded),
   end (seq, more) as (select iif(more, last, (select v from meta where k = 'seq')), more from told)
-select end.seq as cursor, end.more, (select name from sync_batch where seq >= end.seq order by seq limit 1) as batch,
+select end.seq as cursor, end.more, {_batch_of("end.seq")} as batch,
   exists (select 1 from fits) as fits, {_TOLD},
   iif(b.rid is null, null, lower(hex(m.id))) as id, b.space, coalesce(b.field, '{INIT}') as field,
   iif(b.field is null, m.rank, c.rank) as rank, iif(b.field is null, m.hlc, c.hlc) as hlc,
