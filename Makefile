@@ -79,7 +79,8 @@ edge-bundle: edge-vendor edge-tools  ## what a deployment to Cloudflare would up
 edge: edge-tools edge-vendor  ## run the Worker on 127.0.0.1:8378 without an account at Cloudflare (data: .shoal/edge; PORT=0: any port)
 	@$(BIN)/python -m tests.edge.rig $(if $(PORT),--port $(PORT),)
 
-run: setup            ## start the daemon, show the main job, keep serving (ONCE=1: stop after the table)
+run: setup            ## start the daemon and an edge, show the main job and a memory crossing each way, keep serving (ONCE=1: stop then)
+	@$(MAKE) --no-print-directory edge-tools edge-vendor || true  # without them the demo says that there is no edge
 	@$(BIN)/python -m bench.demo $(if $(ONCE),--once,)
 
 lint: setup           ## style and types

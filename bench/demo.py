@@ -1,7 +1,8 @@
 """The main job, shown over a real MCP client: store, then find by paraphrase and across languages.
 
-`make run` starts the daemon, runs this and goes on serving; `make run ONCE=1` stops after the table. Memories go to
-SHOAL_HOME, or to `.shoal` in this checkout, so that a trial leaves a person's own memory alone.
+`make run` starts the daemon, runs this, links it to an edge on this machine, shows a memory crossing each way, and goes
+on serving; `make run ONCE=1` stops then. Memories go to SHOAL_HOME, or to `.shoal` in this checkout, so that a trial
+leaves a person's own memory alone.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +20,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from bench.harness import HEALTHY_WITHIN_S, SHOAL
+from bench.demo_edge import NoEdge, cross, edge_beside
+from bench.harness import HEALTHY_WITHIN_S, SHOAL, Client
 
 MEMORIES: Final = (
     ("The staging database moved to Postgres 16 last week; the old host is read-only.", "decision"),
@@ -115,7 +118,7 @@ def start(home: Path) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
 
 
 @click.command(help=__doc__)
-@click.option("--once", is_flag=True, help="Stop after the table.")
+@click.option("--once", is_flag=True, help="Stop after having shown all.")
 def main(once: bool) -> None:
     """Start the daemon, show the main job, go on serving."""
     home = Path(os.environ.get("SHOAL_HOME") or ".shoal").resolve()
@@ -124,7 +127,14 @@ def main(once: bool) -> None:
     try:
         url = f"http://127.0.0.1:{info['port']}/mcp"
         asyncio.run(show(url, {"Authorization": f"Bearer {info['token']}"}, console))
-        if not once:
+        with ExitStack() as stack:
+            try:
+                edge = stack.enter_context(edge_beside(home, console))
+                cross(home, edge, Client(info["port"], info["token"]), console)
+            except NoEdge as error:
+                console.print(f"No edge was started, so nothing was exchanged with one: {error}")
+            if once:
+                return
             console.print(f"Serving at {url}. Stop with Ctrl-C.")
             console.print(f"This memory: {SHOAL} --home {home} list", soft_wrap=True)
             daemon.wait()
