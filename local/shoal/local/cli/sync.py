@@ -16,7 +16,7 @@ from shoal.schema.models import SyncInfo
 
 if TYPE_CHECKING:
     from shoal.local.sync.access import Access, Standing
-    from shoal.local.sync.exchange import Step
+    from shoal.local.sync.steps import Step
     from shoal.sync.engine import Report
 
 MINUTE_S: Final = 60

@@ -22,7 +22,7 @@ from shoal.local.sync.syncer import Syncer
 from shoal.schema.errors import ShoalError
 
 if TYPE_CHECKING:
-    from shoal.local.sync.exchange import Step
+    from shoal.local.sync.steps import Step
 
 SEEN: Final = "/daemon/sync/seen"
 _NO_STORE: Final = {"cache-control": "no-store"}

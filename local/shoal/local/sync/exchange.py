@@ -4,15 +4,15 @@ Imported only where there is a link: httpx and the messages take a tenth of a se
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol, Self
 
 from shoal.core.context import Context
 from shoal.local.sync.credentials import Credentials
 from shoal.local.sync.files import SyncFiles
+from shoal.local.sync.steps import Hear, Step
 from shoal.local.sync.transport import HttpTransport
 from shoal.schema.wire import PullAnswer, PullRequest, PushAnswer, PushRequest, SyncSpaces, SyncStatus
-from shoal.sync.engine import Engine, Phase, Report
+from shoal.sync.engine import Engine, Report
 from shoal.sync.transport import Transport
 
 
@@ -22,21 +22,6 @@ class Closing(Transport, Protocol):
     async def aclose(self) -> None:
         """Close them."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """How far a round is."""
-
-    phase: Phase
-    pushed: int
-    """Cells that the edge has taken so far."""
-    pulled: int
-    share: float
-    """Of the edge's writes that this device has had, 0..1; about the truth, as they go on while it reads."""
-
-
-Hear = Callable[[Step], None]
 
 
 class Exchange:

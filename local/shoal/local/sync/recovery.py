@@ -15,9 +15,10 @@ from shoal.local.keeping import SIDE_FILES, Report, set_aside
 from shoal.local.runtime import clock_ms, new_device, restoring
 from shoal.local.settings import Loaded
 from shoal.local.sync import vault
-from shoal.local.sync.exchange import Exchange, Step
+from shoal.local.sync.exchange import Exchange
 from shoal.local.sync.files import SyncFiles, held
 from shoal.local.sync.linking import ROUND_WAIT_S
+from shoal.local.sync.steps import Step
 from shoal.schema.errors import NotLinked, SyncError
 
 

@@ -19,7 +19,8 @@ from shoal.local.sync.files import SyncFiles, held
 from shoal.schema.errors import NotLinked, ShoalError, StorageError, SyncError
 
 if TYPE_CHECKING:
-    from shoal.local.sync.exchange import Exchange, Hear
+    from shoal.local.sync.exchange import Exchange
+    from shoal.local.sync.steps import Hear
     from shoal.sync.engine import Report
 
 log = logging.getLogger("shoal.sync")

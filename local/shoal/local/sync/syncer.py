@@ -22,7 +22,7 @@ from shoal.sync import queue
 if TYPE_CHECKING:
     from shoal.local.background import Activity
     from shoal.local.runtime import Runtime
-    from shoal.local.sync.exchange import Hear
+    from shoal.local.sync.steps import Hear
     from shoal.sync.engine import Report
 
 log = logging.getLogger("shoal.sync")
