@@ -72,6 +72,24 @@ async def test_idle_time_counts_from_the_end_of_the_last_request() -> None:
     assert activity.idle_s() == 3
 
 
+async def test_use_counts_from_the_beginning_of_the_last_request() -> None:
+    clock = Clock()
+    activity = Activity(clock)
+    clock.now = 10
+    async with activity.request():
+        clock.now = 50
+        # An event stream that stays open is nobody's use of the daemon.
+        assert activity.quiet_s() == 40
+
+
+async def test_work_that_no_request_has_brought_wakes_too() -> None:
+    activity = Activity()
+    waiting = asyncio.create_task(activity.next_request(60))
+    await asyncio.sleep(0)
+    activity.work_came()
+    await asyncio.wait_for(waiting, 1)
+
+
 async def nothing() -> None:
     pass
 

@@ -66,7 +66,7 @@ async def test_an_idle_link_writes_nothing_but_now_and_then_and_at_the_end(edge:
             await one.rounds.round()
         assert one.database.commits == commits
         assert one.rounds.exchanged_ms == begun + 5 * MINUTE_MS
-        one.now_ms[0] += rounds.NOTED_EVERY_MS
+        one.now_ms[0] += rounds.WORKING_NOTED_EVERY_MS
         await one.rounds.round()
         assert one.database.commits == commits + 1
         one.now_ms[0] += MINUTE_MS
@@ -85,15 +85,37 @@ async def test_a_failure_is_noted_once_with_its_beginning_and_goes_with_the_next
             with pytest.raises(expected):
                 await one.rounds.round()
             commits.append(one.database.commits)
-            one.now_ms[0] += MINUTE_MS
+            one.now_ms[0] += MINUTE_MS // 2
         assert commits[0] == commits[1] < commits[2]
         failure = (await one.info()).failure
         assert (failure.code, failure.mend) == ("link_broken", "Link again.")
         assert replication._ms(failure.since) == started
-        assert replication._ms(failure.at) == started + 2 * MINUTE_MS
+        assert replication._ms(failure.at) == started + MINUTE_MS
         edge.failures.clear()
         await one.rounds.round()
         assert (await one.info()).failure is None
+
+
+async def test_a_failure_is_noted_again_when_another_process_has_had_a_success_meanwhile(edge: Edge, home: Home):
+    async with laptop(home, edge) as one:
+        edge.failures = [UNREACHABLE, UNREACHABLE]
+        for _ in range(2):
+            with pytest.raises(EdgeUnreachable):
+                await one.rounds.round()
+            assert (await one.info()).failure.code == "edge_unreachable"
+            await one.database.batch([*replication.succeeded(one.now_ms[0], 0, "*")])
+            one.now_ms[0] += rounds.FAILURE_NOTED_EVERY_MS
+
+
+async def test_when_another_edge_last_worked_is_no_success_of_this_one(edge: Edge, home: Home):
+    async with laptop(home, edge) as one:
+        await one.rounds.round()
+        await one.database.batch([*replication.unlinked(), replication.linked("https://other.example")])
+        edge.failures = [UNREACHABLE]
+        with pytest.raises(EdgeUnreachable):
+            await one.rounds.round()
+        assert one.rounds.exchanged_ms is None
+        assert (await one.info()).last_success is None
 
 
 async def test_a_fault_of_ours_is_noted_without_its_text_and_raised(edge: Edge, home: Home):

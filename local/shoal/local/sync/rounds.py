@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal.sync")
 
-NOTED_EVERY_MS: Final = replication.STANDING_MS // 2
+WORKING_NOTED_EVERY_MS: Final = replication.STANDING_MS // 2
 """How old what is written down of a link that works may get: no one may take it for one that stands."""
+FAILURE_NOTED_EVERY_MS: Final = 60_000
+"""As often one that fails is written down again: another process may have noted a success meanwhile."""
 FOREVER: Final = float("inf")
 _LOOK: Final = "select k, v from meta where k in ('sync_url', 'seq')"
 _WAITS: Final = (
@@ -57,11 +59,11 @@ class Rounds:
         self._connect = connect or self._over_http
         self._open: tuple[str, Exchange] | None = None
         self._copied: tuple[list[str], int] | None = None
-        self._noted_ms: int | None = None
         self._noted: object = None
-        """What was last written down: a failure's code and message, or where the device may write."""
+        """What was last written down: a failure's code and message, or where the device may write; and when."""
+        self._noted_ms = 0
         self.exchanged_ms: int | None = None
-        """When a round last went well; None before the first of this process."""
+        """When a round with the present edge last went well; None before the first of this process."""
 
     async def look(self) -> tuple[str | None, int]:
         """Return the URL of the edge, None without a link, and how far the database is: each write raises it."""
@@ -94,9 +96,9 @@ class Rounds:
 
     async def close(self) -> None:
         """Close the connections, and write down when the link last worked."""
-        await self._disconnect()
-        if self.exchanged_ms is not None and self._noted_ms is not None and self._noted_ms < self.exchanged_ms:
+        if self.exchanged_ms is not None and self._noted_ms < self.exchanged_ms:
             await self._write(replication.works(self.exchanged_ms))
+        await self._disconnect()
 
     async def _exchange(self) -> "Exchange":
         url, _ = await self.look()
@@ -118,7 +120,7 @@ class Rounds:
     async def _disconnect(self) -> None:
         if self._open is not None:
             _, exchange = self._open
-            self._open = None
+            self._open = self._noted = self.exchanged_ms = None
             await exchange.aclose()
 
     async def keep_copy(self, spaces: list[str]) -> None:
@@ -131,16 +133,20 @@ class Rounds:
     async def _note_success(self, report: "Report", exchange: "Exchange") -> None:
         now = self.exchanged_ms = self._context.clock()
         changed = report.pushed or report.pulled or report.refused or report.gained or report.lost
-        old = self._noted_ms is None or now - self._noted_ms > NOTED_EVERY_MS
-        if changed or old or self._noted != exchange.writable:
-            self._noted, self._noted_ms = exchange.writable, now
+        if self._is_news(exchange.writable, 0 if changed else WORKING_NOTED_EVERY_MS):
             await self._write(*replication.succeeded(now, report.skipped, exchange.writable))
 
     async def _note_failure(self, error: ShoalError) -> None:
-        found = (error.code, error.message)
-        if self._noted != found:
-            self._noted = found
+        if self._is_news((error.code, error.message), FAILURE_NOTED_EVERY_MS):
             await self._write(replication.failed(error, self._context.clock()))
+
+    def _is_news(self, found: object, every_ms: int) -> bool:
+        """Say whether something is to be written down: it is another than before, or that was so long ago."""
+        now = self._context.clock()
+        if found == self._noted and 0 <= now - self._noted_ms < every_ms:
+            return False
+        self._noted, self._noted_ms = found, now
+        return True
 
     async def _write(self, *statements: Statement) -> None:
         try:
