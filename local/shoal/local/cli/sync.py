@@ -217,11 +217,14 @@ def _since(moment: str, now: datetime) -> str:
 
 
 def _duration(seconds: float) -> str:
+    """Return a time span by the largest unit that is not zero."""
     if seconds < MINUTE_S:
-        return f"{seconds:.0f} s"
+        return say("status_seconds", count=round(seconds))
     if seconds < HOUR_S:
-        return f"{seconds / MINUTE_S:.0f} min"
-    return f"{seconds / HOUR_S:.0f} h" if seconds < DAY_S else say("status_days", count=f"{seconds / DAY_S:.0f}")
+        return say("status_minutes", count=round(seconds / MINUTE_S))
+    if seconds < DAY_S:
+        return say("status_hours", count=round(seconds / HOUR_S))
+    return say("status_days", count=round(seconds / DAY_S))
 
 
 def _names(spaces: list[str]) -> str:

@@ -150,7 +150,7 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
         "status_now": ("Now", "当前"),
         "status_working": ("exchanging", "正在同步"),
-        "status_next": ("looks again in {wait}", "{wait} 后再次同步"),
+        "status_next": ("looks again in {wait}", "{wait}后再次同步"),
         "status_stopped": ("has stopped until the link is mended", "已停止，待修复连接"),
         "status_no_daemon": (
             "no daemon runs: `shoal sync` exchanges now, `shoal serve` all the time",
@@ -159,6 +159,9 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "status_last": ("Last worked", "上次成功"),
         "status_never": ("never", "从未"),
         "status_ago": ("{ago} ago", "{ago}前"),
+        "status_seconds": ("{count} s", "{count} 秒"),
+        "status_minutes": ("{count} min", "{count} 分钟"),
+        "status_hours": ("{count} h", "{count} 小时"),
         "status_days": ("{count} days", "{count} 天"),
         "status_waiting": ("Waiting to be sent", "等待发送"),
         "status_nothing": ("nothing", "无"),
