@@ -13,6 +13,7 @@ from tests.local.sync.rig import Asked, LocalEdge
 
 from shoal.local.cli.group import shoal
 from shoal.local.home import Home
+from shoal.sync import backoff
 
 
 def run(*arguments: str, code: int = 0, **options: Any) -> Result:
@@ -166,6 +167,29 @@ def test_a_damaged_file_is_kept_aside_and_doctor_says_what_brings_it_back(linked
     assert finding("sync")["level"] == "ok"
 
 
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next try comes at once."""
+    monkeypatch.setattr(backoff, "BASE_S", 0.0)
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_a_few_failures_on_the_way_are_waited_out(linked: LocalEdge):
+    run("store", "one thing")
+    run("sync")
+    failures = iter([JSONResponse({}, 503), JSONResponse({}, 502)])
+    linked.before = lambda asked: next(failures, None) if asked.path == "/sync/pull" else None
+    assert run_json("restore", "--from-edge")["memories"] == 1
+
+
+def test_an_edge_that_asks_for_an_hour_is_not_waited_for(linked: LocalEdge):
+    busy = JSONResponse({}, 429, {"retry-after": "3600"})
+    linked.before = lambda asked: busy if asked.path == "/sync/pull" else None
+    failed = run("restore", "--from-edge", "--json", code=1)
+    assert json.loads(failed.stderr)["error"]["code"] == "edge_busy"
+
+
+@pytest.mark.usefixtures("no_waiting")
 def test_until_all_has_come_the_old_file_stays(linked: LocalEdge, home: Home):
     run("store", "one thing")
     run("sync")

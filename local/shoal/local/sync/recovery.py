@@ -4,9 +4,12 @@ The old file need not be readable: which edge it was linked to is known from the
 """
 
 import asyncio
+import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from shoal.core import replication
 from shoal.core.service import open_memory
@@ -19,7 +22,14 @@ from shoal.local.sync.exchange import Exchange
 from shoal.local.sync.files import SyncFiles, held
 from shoal.local.sync.linking import ROUND_WAIT_S
 from shoal.local.sync.steps import Step
-from shoal.schema.errors import NotLinked, SyncError
+from shoal.schema.errors import EdgeBusy, EdgeUnreachable, NotLinked, SyncError
+from shoal.sync import backoff
+from shoal.sync.engine import Report as Done
+
+TRIES: Final = 6
+"""About half a minute of failures ends it."""
+WAIT_MAX_S: Final = 60.0
+"""Nobody sits in front of a terminal for longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +77,27 @@ async def _fetch(target: Path, files: SyncFiles, url: str, report: Report) -> in
         memory = await open_memory(database, None, None, clock=clock_ms, new_device=new_device())
         exchange = Exchange.over_http(memory.context, files, url, _keep_nothing)
         try:
-            done = await exchange.round(hear)
+            done = await _patiently(lambda: exchange.round(hear))
         finally:
             await exchange.aclose()
         noted = replication.succeeded(clock_ms(), done.skipped, exchange.writable)
         await database.batch([replication.linked(url), *noted])
         rows = await database.query("select count(*) as n from record where class = 'memory' and state > 0")
     return int(rows[0]["n"] or 0)
+
+
+async def _patiently(fetch: Callable[[], Awaitable[Done]], chance: Callable[[], float] = random.random) -> Done:
+    """Go on after failures that pass: what has come is kept, and would else have to come again."""
+    failures = 0
+    while True:
+        try:
+            return await fetch()
+        except (EdgeUnreachable, EdgeBusy) as error:
+            failures += 1
+            wait = backoff.wait_s(failures, chance(), float(error.details.get("retry_after_s", 0.0)))
+            if failures == TRIES or wait > WAIT_MAX_S:
+                raise
+        await asyncio.sleep(wait)
 
 
 async def _keep_nothing(spaces: list[str]) -> None:
