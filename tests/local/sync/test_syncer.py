@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -69,6 +70,7 @@ class FakeRounds:
         """Cells that each round merges."""
         self.looks: list[Exception] = []
         self.during: Callable[[], Awaitable[None]] | None = None
+        self.report = Report()
         self.waiting = False
         self.closed = False
         self.exchanged_ms: int | None = None
@@ -91,7 +93,7 @@ class FakeRounds:
         if outcome is not None:
             raise outcome
         self.seq += self.pulls
-        return Report(pulled=self.pulls)
+        return replace(self.report, pulled=self.pulls)
 
     async def close(self) -> None:
         self.closed = True
@@ -202,6 +204,13 @@ async def test_failures_are_tried_again_ever_more_rarely_and_told_once(stage: St
     assert caplog.text.count("No answer.") == 1
     assert "exchanged with the edge again" in caplog.text
     assert len([one for one in stage.told if isinstance(one, ShoalError)]) == 5
+
+
+async def test_what_a_person_should_know_of_a_round_is_logged(stage: Stage, caplog: pytest.LogCaptureFixture):
+    stage.rounds.report = Report(refused=3, restored=True, restamped=True)
+    await stage.run(1)
+    for part in ("refused 3 writes", "restored to an earlier time", "dated anew"):
+        assert part in caplog.text
 
 
 async def test_a_locked_database_is_waited_for_like_the_edge(stage: Stage):
