@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,6 +15,7 @@ from shoal.schema.errors import NotLinked, SyncError
 from shoal.schema.models import SyncInfo
 
 if TYPE_CHECKING:
+    from shoal.local.settings import Loaded
     from shoal.local.sync.access import Access, Standing
     from shoal.local.sync.steps import Step
     from shoal.sync.engine import Report
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 MINUTE_S: Final = 60
 HOUR_S: Final = 3_600
 DAY_S: Final = 86_400
-
-T = TypeVar("T")
 
 
 @click.command("sync")
@@ -59,7 +58,7 @@ def sync_command(options: Options, once: bool, watch: bool, retry: bool) -> None
             await access.watch(_print_standing)
 
     try:
-        _run(options, work)
+        _run(options.load(), work)
     except KeyboardInterrupt:
         if not watch:
             raise
@@ -80,31 +79,28 @@ def status_command(options: Options) -> None:
     from shoal.local.sync.known import known_url
 
     loaded = options.load()
-
-    async def work(access: "Access") -> "Standing":
-        standing = await access.standing()
-        if standing.info.left and not as_json():
-            await access.seen()
-        return standing
-
-    standing = _run(options, work)
     known = known_url(SyncFiles.of(loaded.home, loaded.database))
-    if as_json():
-        print_json({**_as_json(standing), "known_url": known})
-    else:
+
+    async def work(access: "Access") -> None:
+        standing = await access.standing()
+        if as_json():
+            print_json({**_as_json(standing), "known_url": known})
+            return
         _print_status(standing, known)
+        if standing.info.left:
+            await access.seen()
+
+    _run(loaded, work)
 
 
-def _run(options: Options, work: "Callable[[Access], Awaitable[T]]") -> T:
+def _run(loaded: "Loaded", work: "Callable[[Access], Awaitable[None]]") -> None:
     from shoal.local.sync.access import open_access
 
-    loaded = options.load()
-
-    async def run() -> T:
+    async def run() -> None:
         async with open_access(loaded) as access:
-            return await work(access)
+            await work(access)
 
-    return asyncio.run(run())
+    asyncio.run(run())
 
 
 async def _exchange(access: "Access", retry: bool) -> "Report":
