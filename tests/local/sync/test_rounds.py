@@ -14,7 +14,7 @@ from shoal.core.protocols import Statement
 from shoal.local.home import Home
 from shoal.local.sync import copies, rounds
 from shoal.local.sync.files import held
-from shoal.schema.errors import DatabaseFull, EdgeUnreachable, LinkBroken, NotLinked, SyncError
+from shoal.schema.errors import DatabaseCorrupt, DatabaseFull, EdgeUnreachable, LinkBroken, NotLinked, SyncError
 
 MINUTE_MS = 60_000
 UNREACHABLE = EdgeUnreachable("No answer.", "Wait.")
@@ -237,6 +237,22 @@ async def test_without_a_copy_nothing_leaves(edge: Edge, home: Home):
         # Once it can be made, it leaves.
         home.backups.unlink()
         assert (await one.rounds.round()).lost == ["team"]
+
+
+async def test_a_copy_that_is_not_sound_keeps_the_space_here(edge: Edge, home: Home, monkeypatch: pytest.MonkeyPatch):
+    async def unsound(path: Path) -> None:
+        raise DatabaseCorrupt(f"{path} can't be used.", "Use another.")
+
+    monkeypatch.setattr(copies, "check_backup", unsound)
+    async with laptop(home, edge) as one:
+        await one.store("precious", space="team")
+        edge.caller = Caller(spaces=("main", "team"))
+        await one.rounds.round()
+        edge.caller = Caller(spaces=("main",))
+        with pytest.raises(DatabaseCorrupt):
+            await one.rounds.round()
+        assert (await one.memory.stats(Caller())).spaces == {"team": 1}
+        assert (await one.info()).left == []
 
 
 async def test_one_state_of_the_database_is_copied_once(edge: Edge, home: Home, monkeypatch: pytest.MonkeyPatch):
