@@ -12,7 +12,9 @@ settings.register_profile("shoal", deadline=None)
 settings.load_profile("shoal")
 
 # Helpers, and tests that one folder borrows from another, explain what fails in them as test modules do.
-pytest.register_assert_rewrite("tests.attacks", "tests.edge.agreement", "tests.edge.edge", "tests.api", "tests.outside")
+pytest.register_assert_rewrite(
+    "tests.attacks", "tests.edge.agreement", "tests.edge.edge", "tests.api", "tests.outside", "tests.laptops"
+)
 
 BUDGETS_S: Final = {
     "schema": 10,
@@ -27,6 +29,7 @@ BUDGETS_S: Final = {
     "attacks": 60,
     "bench": 30,
     "edge": 180,
+    "laptops": 45,
     "worker": 120,
     "sync": 60,
     "simulation": 120,

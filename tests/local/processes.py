@@ -63,9 +63,9 @@ class Processes:
         self._started.append(process)
         return process
 
-    def daemon(self, **environment: str) -> DaemonRecord:
-        """Start a daemon on a free port and wait until it answers."""
-        process = self.start("serve", "--port", str(free_port()), **environment)
+    def daemon(self, port: int | None = None, **environment: str) -> DaemonRecord:
+        """Start a daemon, on a free port if none is named, and wait until it answers."""
+        process = self.start("serve", "--port", str(port or free_port()), **environment)
         eventually(lambda: find_daemon(self.home) or process.poll() is not None, "a daemon that answers")
         assert process.poll() is None, process.communicate()[1].decode()
         record = read_record(self.home)
