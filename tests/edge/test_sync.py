@@ -31,6 +31,8 @@ EVERYTHING = {"*": ["read", "write", "admin"]}
 METADATA = "/.well-known/oauth-protected-resource/mcp"
 ALL_SCOPES = "memory:read memory:write memory:admin sync"
 AT_ONCE = 12
+IDLE_ROWS = 25
+"""Read by a request that brings nothing: who asks, and where the history ends."""
 
 
 class Link:
@@ -146,6 +148,19 @@ def test_what_is_stored_at_the_edge_is_pulled_from_where_the_last_page_ended(
     assert {cell[0] for cell in later["cells"]} == {one}
     assert {cell[2] for cell in later["cells"]} >= {"init", "tag:ops"}
     assert later["more"] is False
+
+
+def test_asking_for_news_where_there_are_none_reads_little_and_writes_nothing(
+    edge: Edge, linked: Linked, device: Device
+):
+    edge.rig.fail("queue", QueueFault.DAILY, times=10)
+    edge.store_all([{"content": f"{COFFEE} Number {n}."} for n in range(200)])
+    link = linked()
+    page = link.pull(device.pulls())
+    known = {"cursor": page["cursor"], "batch": page["batch"], "head": page["head"]}
+    cost = edge.cost(lambda: link.pull(device.pulls(**known)))
+    assert (cost.d1.statements, cost.d1.rows_written, cost.queue_sends) == (2, 0, 0)
+    assert cost.d1.rows_read <= IDLE_ROWS
 
 
 def test_a_push_that_is_sent_again_changes_nothing(edge: Edge, linked: Linked, device: Device):

@@ -113,7 +113,7 @@ def test_the_public_paths_are_rests():
     assert PUBLIC == PUBLIC_PATHS
 
 
-@pytest.mark.parametrize("path", ["/api/v1/stats", "/openapi.json", "/docs", "/mcp", "/nowhere"])
+@pytest.mark.parametrize("path", ["/api/v1/stats", "/openapi.json", "/docs", "/mcp", "/sync/status", "/nowhere"])
 async def test_without_a_configured_token_every_route_but_health_is_closed(world: World, ask: Asked, path: str):
     world.env.OWNER_KEY_SHA256 = ""
     told = error_of(await ask("GET", path, headers=BEARER), 503, "not_configured")
