@@ -37,7 +37,7 @@ def check(uri: str, app_schemes: tuple[str, ...], issuer: str) -> None:
             raise _refused("A redirect URI must say more than a scheme.")
         return
     if parts.scheme not in ("https", "http") or not uri.startswith(f"{parts.scheme}://"):
-        raise _refused("A redirect URI must be https, http on this machine, or of an app whose scheme is allowed.")
+        raise _refused("A redirect URI must be https, http on this machine, or of a scheme in APP_SCHEMES.")
     host = _host(parts.netloc)
     if parts.scheme == "http" and host not in LOOPBACK:
         raise _refused("Over http codes go only to 127.0.0.1, [::1] or localhost. Use https.")
