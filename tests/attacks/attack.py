@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import httpx
 from tests.edge.edge import OWNER_KEY, PLAIN, File
-from tests.edge.oauth import Flow
+from tests.edge.oauth import REDIRECT, Flow
 from tests.edge.rig.rig import Rig
 from tests.outside.wires import headers, message
 
@@ -38,6 +38,10 @@ class Attack:
     open: ExitStack = field(default_factory=ExitStack)
     tokens: dict[str, str] = field(default_factory=dict[str, str])
     """Made before, by what they may do where."""
+    clients: dict[str, str] = field(default_factory=dict[str, str])
+    """Ids of apps that were registered before, by their redirect."""
+    session: dict[str, str] = field(default_factory=dict[str, str])
+    """The cookies of a browser in which the owner signed in before."""
     flooding: bool = False
     """Whether 503 is an answer: it is what floods get."""
 
@@ -59,11 +63,26 @@ class Attack:
             httpx.Client(base_url=self.url, headers={**said, **more}, event_hooks=hooks, **PLAIN)
         )
 
-    def flow(self, address: str = "", **options: Any) -> Flow:
-        """Return an app with a browser; its answers are judged."""
-        flow = self.open.enter_context(Flow(self.url, OWNER_KEY, address=address or new_address(), **options))
+    def flow(
+        self, address: str = "", *, registered: bool = False, signed_in: bool = False, redirect_uri: str = REDIRECT
+    ) -> Flow:
+        """Return an app with a browser; its answers are judged.
+
+        Args:
+            address: Where both come from; by default from where nobody has come.
+            registered: Whether the app is the one of this redirect that is registered once for all who don't change it.
+            signed_in: Whether the owner is signed in, in the one session for all who don't end it.
+            redirect_uri: The app's redirect.
+        """
+        flow = self.open.enter_context(
+            Flow(self.url, OWNER_KEY, address=address or new_address(), redirect_uri=redirect_uri)
+        )
         for http in (flow.app, flow.browser.http):
             http.event_hooks = {"response": [self.judge]}
+        if registered:
+            flow.client_id = self.clients.get(redirect_uri, "") or self._registered(redirect_uri)
+        if signed_in:
+            flow.browser.cookies = dict(self.session or self._signed_in())
         return flow
 
     def token(self, spaces: Mapping[str, Sequence[str]]) -> str:
@@ -89,6 +108,18 @@ class Attack:
     def alive(self) -> int:
         """Return how many apps are let in."""
         return self.count("oauth_grant", "kind = 'app' and activated_at is not null and revoked_at is null")
+
+    def _registered(self, redirect_uri: str) -> str:
+        flow = self.flow(redirect_uri=redirect_uri)
+        assert flow.register().status_code == 201
+        self.clients[redirect_uri] = flow.client_id
+        return flow.client_id
+
+    def _signed_in(self) -> dict[str, str]:
+        flow = self.flow()
+        assert flow.sign_in().status_code == 303
+        self.session = dict(flow.browser.cookies)
+        return self.session
 
     def judge(self, answer: httpx.Response) -> None:
         """Refuse an answer that nobody may get."""
