@@ -6,10 +6,11 @@ is what the attacker was let into, as far as a test says.
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import httpx
 from tests.edge.edge import OWNER_KEY, PLAIN, File
@@ -21,6 +22,10 @@ MARKER: Final = "quillwort9c4e"
 HIDDEN: Final = "attacked-vault"
 SHELF: Final = "attacked-shelf"
 LEGACY: Final = "2025-06-18"
+AT_A_TIME: Final = 4
+"""How many requests are under way at once where their order doesn't matter."""
+Asked = TypeVar("Asked")
+Told = TypeVar("Told")
 _ADDRESSES: Final = itertools.count(1)
 """Each attacker comes from an address of its own, so that none meets the limits that another has used up."""
 
@@ -142,6 +147,12 @@ class Attack:
         before = self.count("oauth_grant"), self.count("oauth_code")
         yield
         assert (self.count("oauth_grant"), self.count("oauth_code")) == before
+
+
+def each(ask: Callable[[Asked], Told], asked: Iterable[Asked]) -> list[Told]:
+    """Ask several things that don't depend on each other, some at a time, and return what is told, in order."""
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        return list(pool.map(ask, asked))
 
 
 def new_address() -> str:
