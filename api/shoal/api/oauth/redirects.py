@@ -9,6 +9,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from shoal.api.oauth import escapes
 from shoal.api.oauth.errors import Code, OAuthError
 from shoal.api.oauth.records import Client
 
@@ -26,7 +27,7 @@ def check(uri: str, app_schemes: tuple[str, ...], issuer: str) -> None:
     """Raise OAuthError (invalid_redirect_uri) unless codes may be sent there at all."""
     if len(uri) > URI_MAX_CHARS:
         raise _refused(f"A redirect URI has over {URI_MAX_CHARS} characters.")
-    if not _ALLOWED.fullmatch(uri) or re.search(r"%(?![0-9A-Fa-f]{2})", uri):
+    if not _ALLOWED.fullmatch(uri) or not escapes.are_whole(uri):
         raise _refused("A redirect URI has characters that no URI may have, or a fragment.")
     parts = _split(uri)
     # The text must begin as the scheme was read: a parser that skips or lowers something reads another.
