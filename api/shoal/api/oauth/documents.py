@@ -103,7 +103,7 @@ async def find(authority: Authority, url: str) -> Client:
     (claimed,) = await authority.database.batch([Statement(_CLAIM, (url, authority.network, now))])
     if not claimed:
         if rows:
-            return _copy(rows[0], now)  # another request fetches it at this moment
+            return _copy(rows[0], now)  # another request fetches it at this moment, or too many were fetched
         if await authority.database.query(_FIND, (url,)):
             raise _unavailable()  # it began to between our two looks
         raise OAuthError(
