@@ -293,6 +293,16 @@ async def test_pages_that_rebind_their_name_reach_nothing(
     assert (await raw(mcp_of(memory), "POST", "/mcp", [accept, *headers], [body]))[0] == status
 
 
+@pytest.mark.parametrize("kind", [None, "text/event-stream", "application/jsonx", "x"])
+@pytest.mark.parametrize("body", [b"", b"{}"])
+async def test_what_is_not_called_json_is_refused_in_the_one_shape(
+    memory: Memory, kind: str | None, body: bytes
+) -> None:
+    headers = [("accept", ACCEPT["accept"]), *([("content-type", kind)] if kind else [])]
+    status, _, answer = await raw(mcp_of(memory), "POST", "/mcp", headers, [body])
+    assert (status, json.loads(answer)["error"]["code"]) == (415, "unsupported_media_type")
+
+
 async def test_a_body_over_the_limit_or_broken_is_refused(memory: Memory) -> None:
     async with client_of(mcp_of(memory), **ACCEPT) as client:
         assert (await client.post("/mcp", content=b"x" * (BODY_MAX_BYTES + 1))).status_code == 413

@@ -346,6 +346,19 @@ async def test_the_openapi_document_describes_every_route_and_its_errors(rest: h
     assert store_route["responses"]["422"]["content"]["application/json"]["schema"]["$ref"].endswith("/ErrorBody")
 
 
+async def test_what_the_document_shows_as_an_example_is_what_it_describes(rest: httpx.AsyncClient) -> None:
+    made = (await rest.get("/openapi.json")).json()
+    contents = [
+        operation["requestBody"]["content"]["application/json"]
+        for methods in made["paths"].values()
+        for operation in methods.values()
+        if "requestBody" in operation
+    ]
+    assert len(contents) >= 4
+    for content in contents:
+        Draft202012Validator({**content["schema"], "components": made["components"]}).validate(content["example"])
+
+
 async def test_the_document_says_which_scopes_each_operation_needs(rest: httpx.AsyncClient) -> None:
     made = (await rest.get("/openapi.json")).json()
     assert made["components"]["securitySchemes"] == {"bearer": {"type": "http", "scheme": "bearer"}}

@@ -6,14 +6,15 @@ is what the attacker was let into, as far as a test says.
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import httpx
 from tests.edge.edge import OWNER_KEY, PLAIN, File
-from tests.edge.oauth import Flow
+from tests.edge.oauth import REDIRECT, Flow
 from tests.edge.rig.rig import Rig
 from tests.outside.wires import headers, message
 
@@ -21,6 +22,10 @@ MARKER: Final = "quillwort9c4e"
 HIDDEN: Final = "attacked-vault"
 SHELF: Final = "attacked-shelf"
 LEGACY: Final = "2025-06-18"
+AT_A_TIME: Final = 4
+"""How many requests are under way at once where their order doesn't matter."""
+Asked = TypeVar("Asked")
+Told = TypeVar("Told")
 _ADDRESSES: Final = itertools.count(1)
 """Each attacker comes from an address of its own, so that none meets the limits that another has used up."""
 
@@ -38,6 +43,10 @@ class Attack:
     open: ExitStack = field(default_factory=ExitStack)
     tokens: dict[str, str] = field(default_factory=dict[str, str])
     """Made before, by what they may do where."""
+    clients: dict[str, str] = field(default_factory=dict[str, str])
+    """Ids of apps that were registered before, by their redirect."""
+    session: dict[str, str] = field(default_factory=dict[str, str])
+    """The cookies of a browser in which the owner signed in before."""
     flooding: bool = False
     """Whether 503 is an answer: it is what floods get."""
 
@@ -59,11 +68,26 @@ class Attack:
             httpx.Client(base_url=self.url, headers={**said, **more}, event_hooks=hooks, **PLAIN)
         )
 
-    def flow(self, address: str = "", **options: Any) -> Flow:
-        """Return an app with a browser; its answers are judged."""
-        flow = self.open.enter_context(Flow(self.url, OWNER_KEY, address=address or new_address(), **options))
+    def flow(
+        self, address: str = "", *, registered: bool = False, signed_in: bool = False, redirect_uri: str = REDIRECT
+    ) -> Flow:
+        """Return an app with a browser; its answers are judged.
+
+        Args:
+            address: Where both come from; by default from where nobody has come.
+            registered: Whether the app is the one of this redirect that is registered once for all who don't change it.
+            signed_in: Whether the owner is signed in, in the one session for all who don't end it.
+            redirect_uri: The app's redirect.
+        """
+        flow = self.open.enter_context(
+            Flow(self.url, OWNER_KEY, address=address or new_address(), redirect_uri=redirect_uri)
+        )
         for http in (flow.app, flow.browser.http):
             http.event_hooks = {"response": [self.judge]}
+        if registered:
+            flow.client_id = self.clients.get(redirect_uri, "") or self._registered(redirect_uri)
+        if signed_in:
+            flow.browser.cookies = dict(self.session or self._signed_in())
         return flow
 
     def token(self, spaces: Mapping[str, Sequence[str]]) -> str:
@@ -90,6 +114,18 @@ class Attack:
         """Return how many apps are let in."""
         return self.count("oauth_grant", "kind = 'app' and activated_at is not null and revoked_at is null")
 
+    def _registered(self, redirect_uri: str) -> str:
+        flow = self.flow(redirect_uri=redirect_uri)
+        assert flow.register().status_code == 201
+        self.clients[redirect_uri] = flow.client_id
+        return flow.client_id
+
+    def _signed_in(self) -> dict[str, str]:
+        flow = self.flow()
+        assert flow.sign_in().status_code == 303
+        self.session = dict(flow.browser.cookies)
+        return self.session
+
     def judge(self, answer: httpx.Response) -> None:
         """Refuse an answer that nobody may get."""
         answer.read()
@@ -111,6 +147,12 @@ class Attack:
         before = self.count("oauth_grant"), self.count("oauth_code")
         yield
         assert (self.count("oauth_grant"), self.count("oauth_code")) == before
+
+
+def each(ask: Callable[[Asked], Told], asked: Iterable[Asked]) -> list[Told]:
+    """Ask several things that don't depend on each other, some at a time, and return what is told, in order."""
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        return list(pool.map(ask, asked))
 
 
 def new_address() -> str:

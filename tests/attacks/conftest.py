@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 # The tests' shared helpers lie under the root.
@@ -20,9 +21,9 @@ def pytest_configure(config: pytest.Config) -> None:
     live.use(config)
 
 
-@pytest.fixture(scope="module")
-def planted(live_rig: Rig, live_counted: File) -> Iterator[Attack]:
-    """The Worker with something to steal; tests use `attack`."""
+@pytest.fixture(scope="session")
+def garden(live_rig: Rig, live_counted: File) -> Iterator[tuple[Attack, apsw.Connection]]:
+    """Something to steal, put there once, and the database that holds it; tests use `attack`."""
     live_rig.drain()
     database = File(live_rig, "d1")
     before = database.copy()
@@ -30,10 +31,22 @@ def planted(live_rig: Rig, live_counted: File) -> Iterator[Attack]:
     plant(found)
     live_rig.drain()
     found.open.close()
-    yield found
-    live_rig.drain()
+    planted = database.copy()
     database.put_back(before)
+    yield found, planted
     database.connection.close()
+
+
+@pytest.fixture(scope="module")
+def planted(live_rig: Rig, garden: tuple[Attack, apsw.Connection]) -> Iterator[Attack]:
+    """The Worker with something to steal; tests use `attack`."""
+    live_rig.drain()
+    found, planted = garden
+    before = found.database.copy()
+    found.database.put_back(planted)
+    yield Attack(live_rig, found.database, list(found.hidden), list(found.shown))
+    live_rig.drain()
+    found.database.put_back(before)
 
 
 @pytest.fixture

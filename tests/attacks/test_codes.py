@@ -11,9 +11,7 @@ from tests.edge.oauth import Flow, told_at_redirect
 
 @pytest.fixture
 def flow(attack: Attack) -> Flow:
-    flow = attack.flow()
-    flow.register()
-    return flow
+    return attack.flow(registered=True, signed_in=True)
 
 
 def status(attack: Attack, token: str) -> int:
@@ -170,7 +168,6 @@ def test_the_database_holds_no_code_and_no_token_that_could_be_used(attack: Atta
 @pytest.mark.parametrize("resource", ["https://evil.example/mcp", "/mcp", "{url}/mcp/x", "{url}/mcp#x", "{url}/mcp?x"])
 def test_a_code_for_another_resource_is_never_made_nor_exchanged(attack: Attack, flow: Flow, resource: str):
     wanted = resource.format(url=attack.url)
-    flow.sign_in()
     with attack.letting_nobody_in():
         assert told_at_redirect(flow.ask(resource=wanted))["error"] == "invalid_target"
     code = flow.allowed()

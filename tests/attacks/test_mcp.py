@@ -43,9 +43,25 @@ def did_nothing(attack: Attack, answer: httpx.Response) -> None:
 
 
 def stored_nothing(attack: Attack) -> None:
-    """Require that what was to be smuggled in is nowhere."""
-    found = attack.owner().post("/api/v1/search", json={"query": "smuggled", "space": "*"}).json()["results"]
-    assert not [row for row in found if "smuggled" in row["snippet"]]
+    """Require that what was to be smuggled in is nowhere, not even in the trash or as a tag."""
+    assert attack.count("record", "init like '%smuggled%'") == 0
+    assert attack.count("cell", "value like '%smuggled%' or field like '%smuggled%'") == 0
+
+
+@pytest.mark.parametrize("where", ["content", "tags"])
+def test_what_was_smuggled_in_would_be_found(attack: Attack, where: str):
+    before = attack.database.copy()
+    said = {
+        "content": "Something",
+        "space": SHELF,
+        **{where: ["smuggled"] if where == "tags" else "It was smuggled in"},
+    }
+    attack.owner().post("/api/v1/memories", json=said).raise_for_status()
+    with pytest.raises(AssertionError):
+        stored_nothing(attack)
+    attack.rig.drain()
+    attack.database.put_back(before)
+    stored_nothing(attack)
 
 
 @pytest.mark.parametrize("version", ERAS)

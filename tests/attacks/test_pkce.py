@@ -27,10 +27,7 @@ WEAK: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def flow(attack: Attack) -> Flow:
-    flow = attack.flow()
-    flow.register()
-    flow.sign_in()
-    return flow
+    return attack.flow(registered=True, signed_in=True)
 
 
 @pytest.mark.parametrize("different", WEAK.values(), ids=WEAK)

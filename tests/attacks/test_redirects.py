@@ -99,8 +99,7 @@ NEARLY = {
 
 @pytest.mark.parametrize("uri", NEARLY.values(), ids=[f"one-that-{name}" for name in NEARLY])
 def test_only_the_registered_redirect_is_taken_and_the_owner_is_told(attack: Attack, uri: str):
-    flow = attack.flow()
-    flow.register()
+    flow = attack.flow(registered=True)
     with attack.letting_nobody_in():
         page_without_a_way_on(flow.ask(redirect_uri=uri))
         # Nor is an error sent there.
@@ -123,14 +122,12 @@ def test_only_the_registered_redirect_is_taken_and_the_owner_is_told(attack: Att
     ],
 )
 def test_loopback_is_free_in_its_port_and_in_nothing_else(attack: Attack, uri: str):
-    flow = attack.flow(redirect_uri="http://127.0.0.1/callback")
-    flow.register()
+    flow = attack.flow(registered=True, redirect_uri="http://127.0.0.1/callback")
     page_without_a_way_on(flow.ask(redirect_uri=uri))
 
 
 def test_two_redirects_in_one_request_go_nowhere(attack: Attack):
-    flow = attack.flow()
-    flow.register()
+    flow = attack.flow(registered=True)
     for pair in ([REDIRECT, f"https://{EVIL}/"], [f"https://{EVIL}/", REDIRECT]):
         page_without_a_way_on(flow.browser.get("/authorize", params={**flow.request(), "redirect_uri": pair}))
 
@@ -145,16 +142,14 @@ def test_a_redirect_of_another_app_is_refused(attack: Attack):
 
 @pytest.mark.parametrize("different", [f"https://{EVIL}/callback", f"{REDIRECT}/", "https://app.example/", ""])
 def test_a_redirect_that_changes_at_the_token_endpoint_gets_no_tokens(attack: Attack, different: str):
-    flow = attack.flow()
-    flow.register()
+    flow = attack.flow(registered=True, signed_in=True)
     code = flow.allowed()
     form = {"grant_type": "authorization_code", "code": code, "code_verifier": flow.pkce.verifier}
     refused(flow.token(**form, redirect_uri=different), "invalid_grant")
 
 
 def test_a_form_cant_change_where_the_code_goes(attack: Attack):
-    flow = attack.flow()
-    flow.register()
+    flow = attack.flow(registered=True, signed_in=True)
     evil = f"https://{EVIL}/callback"
     answer = flow.decide(flow.consent_page(), redirect_uri=evil, client_id="x", state="theirs")
     assert told_at_redirect(answer)["state"] == "a state"
@@ -203,8 +198,7 @@ def test_signing_in_leads_to_no_other_place(attack: Attack, given: str):
 
 
 def test_what_follows_the_sign_in_is_judged_anew(attack: Attack):
-    flow = attack.flow()
-    flow.register()
+    flow = attack.flow(registered=True)
     query = str(httpx.QueryParams(flow.request(redirect_uri=f"https://{EVIL}/")))
     page = flow.browser.get("/account")
     answer = flow.browser.submit(page, "/login", secret=flow.owner_key, next=f"/authorize?{query}")

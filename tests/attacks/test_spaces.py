@@ -4,11 +4,12 @@
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
-from tests.attacks.attack import HIDDEN, LEGACY, MARKER, SHELF, Attack, calls, says
+from tests.attacks.attack import HIDDEN, LEGACY, MARKER, SHELF, Attack, calls, each, says
 from tests.outside.wires import MODERN
 
 NOWHERE = "attacked-nowhere"
@@ -84,8 +85,7 @@ def test_no_way_of_writing_a_spaces_name_opens_it(attack: Attack, http: httpx.Cl
 def test_every_space_means_every_space_that_one_may_enter(attack: Attack, http: httpx.Client):
     before = written(attack)
     for ask in BY_NAME.values():
-        for every in ("*", ["*"], ["*", SHELF]):
-            ask(http, every)
+        each(partial(ask, http), ("*", ["*"], ["*", SHELF]))
     assert written(attack) == before
 
 
@@ -124,9 +124,8 @@ def test_a_memory_that_one_may_not_see_is_answered_as_one_that_is_not_there(
     attack: Attack, http: httpx.Client, ask: Callable[[httpx.Client, str], httpx.Response]
 ):
     before = written(attack)
-    missing = told(ask(http, NO_ID), NO_ID)
-    for one in attack.hidden:
-        assert told(ask(http, one), one) == missing
+    missing, *hidden = each(lambda one: told(ask(http, one), one), [NO_ID, *attack.hidden])
+    assert hidden == [missing] * len(attack.hidden)
     assert written(attack) == before
 
 
@@ -208,8 +207,8 @@ def planted_texts(attack: Attack) -> dict[str, str]:
 def test_whoever_may_only_write_finds_changes_and_deletes_nothing_there(attack: Attack, blind: httpx.Client):
     before = written(attack)
     for ask in BY_ID.values():
-        missing = told(ask(blind, NO_ID), NO_ID)
-        assert [told(ask(blind, one), one) for one in attack.hidden] == [missing] * len(attack.hidden)
+        missing, *hidden = each(lambda one, ask=ask: told(ask(blind, one), one), [NO_ID, *attack.hidden])
+        assert hidden == [missing] * len(attack.hidden)
     for name in ("rest-search", "rest-list", "memory_find", "memory_get", "rest-delete"):
         answer = BY_NAME[name](blind, HIDDEN)
         assert answer.is_error or answer.json()["result"]["isError"] is True

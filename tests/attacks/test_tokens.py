@@ -15,7 +15,7 @@ Said = dict[str, str]
 
 @pytest.fixture
 def flow(attack: Attack) -> Flow:
-    return attack.flow()
+    return attack.flow(signed_in=True)
 
 
 def status(attack: Attack, token: str, **headers: str) -> int:
@@ -170,7 +170,6 @@ def test_an_access_token_is_taken_from_the_authorization_header_alone(attack: At
 
 
 def test_a_session_of_the_browser_calls_nothing_but_pages(attack: Attack, flow: Flow):
-    flow.sign_in()
     for path in ("/api/v1/memories", "/api/v1/admin/tokens", "/api/v1/admin/log"):
         assert flow.browser.get(path).status_code == 401
     assert flow.browser.get("/account").status_code == 200

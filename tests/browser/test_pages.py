@@ -96,6 +96,19 @@ def test_a_page_elsewhere_can_not_frame_them(
         assert frame.url.startswith("chrome-error:"), frame.url
 
 
+def test_enter_in_a_field_of_the_consent_page_decides_nothing(page: Page, asked: str) -> None:
+    page.goto(asked)
+    sign_in(page)
+    expect(page.get_by_role("button", name=said(Line.ALLOW, Language.ENGLISH), exact=True)).to_be_visible()
+    # The button that Enter presses instead: it does nothing, and nobody sees it.
+    expect(page.locator("form button").first).to_be_hidden()
+    consents: list[str] = []
+    page.on("request", lambda request: consents.append(request.url))
+    page.get_by_role("textbox", name=said(Line.OTHER_SPACE, Language.ENGLISH)).press("Enter")
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert consents == []
+
+
 @pytest.mark.parametrize("language", LOCALES)
 def test_nothing_stands_out_of_a_phone_s_narrow_page(
     browser: Browser, live_worker: Rig, redirect_uri: str, language: Language

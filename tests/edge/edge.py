@@ -32,8 +32,8 @@ LOCK_WAIT_MS: Final = 10_000
 DELETE_IDS: Final = 100
 """Ids that Vectorize deletes in one call."""
 TIMEOUT_S: Final = 60.0
-PLAIN: Final[dict[str, Any]] = {"verify": False, "timeout": TIMEOUT_S}
-"""For clients on this machine: they need no certificates, which take longer to read than most requests."""
+PLAIN: Final[dict[str, Any]] = {"verify": False, "trust_env": False, "timeout": TIMEOUT_S}
+"""For clients on this machine: they need no certificates and no proxies, which take longer to read than requests."""
 
 COFFEE: Final = "The coffee machine is in the kitchen on the third floor."
 ESPRESSO: Final = "where can I get an espresso"

@@ -23,8 +23,8 @@ import httpx
 REDIRECT: Final = "https://app.example/callback"
 SCOPE: Final = "memory:read memory:write"
 TIMEOUT_S: Final = 60.0
-_PLAIN: Final[dict[str, Any]] = {"verify": False, "timeout": TIMEOUT_S, "follow_redirects": False}
-"""On this machine certificates are of no use, and take longer to read than most requests."""
+_PLAIN: Final[dict[str, Any]] = {"verify": False, "trust_env": False, "timeout": TIMEOUT_S, "follow_redirects": False}
+"""On this machine certificates and proxies are of no use, and take longer to read than most requests."""
 _FIELDS: Final = {"memory:read": "read", "memory:write": "write", "memory:admin": "admin"}
 """Of a space's row in a form, by scope."""
 

@@ -8,12 +8,16 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from tests.edge.doubles.internet import Internet
 from tests.edge.edge import COFFEE, PLAIN, Edge
 from tests.edge.owner import Owner
 from tests.outside.rig import TOOLS, node, tool
 
 APP: Final = Path(__file__).with_name("node_clients") / "app.mjs"
 PACKAGES: Final = TOOLS / "node"
+CALLBACK: Final = "http://127.0.0.1/callback"
+"""Any port will do."""
+DOCUMENT: Final = "https://app.example.com/oauth/client.json"
 HOUR_S: Final = 3_600
 VERSION_OF: Final = {"sdk": "2025-11-25", "client": "2026-07-28"}
 END_S: Final = 10.0
@@ -113,6 +117,30 @@ def test_it_registers_is_let_in_refreshes_and_asks_anew_when_the_owner_has_ended
     assert "POST /token 400" in app.requests
     assert len(owner.asked) == 2
     assert "POST /register 201" not in app.requests
+
+
+def test_it_is_known_by_its_document(edge: Edge, app: App, owner: Owner, internet: Internet):
+    document = {"client_id": DOCUMENT, "client_name": "Documented", "redirect_uris": [CALLBACK]}
+    internet.put(DOCUMENT, document)
+    app.do("connect", document=DOCUMENT)
+    assert "POST /register 201" not in app.requests
+    app.store_and_find()
+    assert owner.asked[0]["client_id"] == DOCUMENT
+    assert edge.rows("select client from write_log") == [("Documented",)]
+
+
+@pytest.mark.parametrize("method", ["none", "client_secret_post", "client_secret_basic"])
+def test_it_is_known_when_the_owner_has_registered_it(edge: Edge, app: App, owner: Owner, method: str):
+    made = edge.ask("POST", "/admin/clients", json={"name": "Ours", "redirect_uris": [CALLBACK], "auth_method": method})
+    known = {name: made[name] for name in ("client_id", "client_secret") if made.get(name)}
+    app.do("connect", client={**known, "token_endpoint_auth_method": method})
+    assert "POST /register 201" not in app.requests
+    app.store_and_find()
+    assert owner.asked[0]["client_id"] == made["client_id"]
+    # Its access token has run out: it refreshes as the client that it is.
+    edge.rig.set_clock(HOUR_S + 1)
+    app.call("memory_find", query="coffee machine")
+    assert app.requests[-2:] == ["POST /token 200", "POST /mcp 200"]
 
 
 def test_when_it_needs_more_it_asks_for_all_of_it_and_the_call_goes_through(app: App, owner: Owner):

@@ -298,6 +298,35 @@ async def test_too_many_requests_are_refused_before_anything_is_asked(
     assert ask.last.subrequests == 0
 
 
+@pytest.mark.parametrize("fault", [RuntimeError("Error: internal error"), OSError("Network connection lost.")])
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/api/v1/stats", BEARER, 200),
+        ("POST", "/mcp", MCP, 200),
+        ("POST", "/token", {}, 200),
+        ("GET", "/healthz", {}, 200),
+        ("GET", "/api/v1/stats", {"Authorization": "Bearer guessed"}, 401),
+        ("GET", "/api/v1/stats", {}, 401),
+    ],
+)
+async def test_a_rate_limit_that_fails_changes_no_answer_and_is_logged(
+    world: World,
+    ask: Asked,
+    caplog: pytest.LogCaptureFixture,
+    fault: Exception,
+    method: str,
+    path: str,
+    headers: dict[str, str],
+    status: int,
+):
+    world.limit.fault = fault
+    answer = await ask(method, path, headers=headers, json=LIST_TOOLS if path == "/mcp" else None)
+    assert answer.status_code == status
+    warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warned == [f"the rate limit did not count a request, which goes on: {fault}"]
+
+
 async def test_without_a_configured_token_requests_are_counted_too(world: World, ask: Asked):
     world.env.OWNER_KEY_SHA256 = ""
     world.limit.left = 1

@@ -35,13 +35,16 @@ METADATA_INDEXES = {"space": "string", "kind": "string", "type": "string", "occu
 
 
 class Limit:
-    """The rate limit's binding: lets `left` requests of a key pass, and remembers the keys."""
+    """The rate limit's binding: lets `left` requests of a key pass, and remembers the keys. With a `fault` it fails."""
 
     def __init__(self) -> None:
         self.left = 1_000
         self.keys: list[str] = []
+        self.fault: Exception | None = None
 
     async def limit(self, options: dict[str, str]) -> dict[str, bool]:
+        if self.fault is not None:
+            raise self.fault
         self.keys.append(options["key"])
         return {"success": self.keys.count(options["key"]) <= self.left}
 

@@ -158,7 +158,8 @@ class HostRule:
             return
         if len(origins) > 1 or not self._may_call(origins[0].lower(), host):
             raise OriginNotAllowed(
-                "Web pages of this origin may not call here.", "Add the origin to the allowed ones in the settings."
+                "Web pages of this origin may not call here.",
+                "Add the origin to the setting ALLOWED_ORIGINS, of the daemon SHOAL_ALLOWED_ORIGINS.",
             )
 
     def may_read(self, origin: str | None) -> bool:

@@ -19,6 +19,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as HttpScope
@@ -37,13 +38,14 @@ from shoal.api.shell import (
     error_response,
     internal_error,
     json_text,
+    media_type,
     new_request_id,
     replay,
 )
 from shoal.api.step_up import Wanted, wanted
 from shoal.core.caller import Caller, Scope
 from shoal.core.service import Memory
-from shoal.schema.errors import InsufficientScope, MethodNotAllowed, NotFound, ShoalError
+from shoal.schema.errors import InsufficientScope, MethodNotAllowed, NotFound, ShoalError, UnsupportedMediaType
 from shoal.schema.models import GetRequest, MemoryOut
 
 # It reports its start and its end, which here is each request's.
@@ -160,6 +162,9 @@ class Endpoint:
         if scope["method"] != "POST":
             await _other_method(scope)(scope, receive, send)
             return
+        if media_type(Headers(scope=scope)) != JSON:
+            # The shell lets an empty body be of any type; the SDK refuses it in a shape of its own.
+            raise UnsupportedMediaType("A message of MCP is JSON.", f"Send it with `Content-Type: {JSON}`.")
         profile = profile_named(self._wanted(scope))
         # The shell gives the body as one piece.
         body: bytes = (await receive())["body"]

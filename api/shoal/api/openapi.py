@@ -20,6 +20,8 @@ PUBLIC: Final[Schema] = {"security": []}
 """What the document says of a route that needs no token."""
 _REF: Final = "#/components/schemas/{model}"
 _BODIES: Final = (StoreRequest, FindRequest, UpdateRequest, DeleteRequest)
+_IN_PATH: Final = {UpdateRequest.__name__: "id"}
+"""Fields that the path says already: a body may repeat them."""
 _SCOPES: Final = {
     Scope.READ: "Search and read memories",
     Scope.WRITE: "Store memories; with memory:read also change and delete them",
@@ -97,7 +99,10 @@ def document(app: FastAPI, *, oauth: bool) -> Schema:
     made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     _, bodies = models_json_schema([(model, "validation") for model in _BODIES], ref_template=_REF)
     components = made.setdefault("components", {})
-    components["schemas"] = {**bodies["$defs"], **components.get("schemas", {})}
+    schemas = components["schemas"] = {**bodies["$defs"], **components.get("schemas", {})}
+    for model, field in _IN_PATH.items():
+        required = [name for name in schemas[model]["required"] if name != field]
+        schemas[model] = {**schemas[model], "required": required}
     components["securitySchemes"] = {_BEARER: {"type": "http", "scheme": "bearer"}}
     made["security"] = [{_BEARER: []}]
     if oauth:

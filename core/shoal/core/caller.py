@@ -65,7 +65,7 @@ class Caller:
         if missing:
             raise InsufficientScope(
                 f"This needs {'the scope' if len(missing) == 1 else 'the scopes'} {' and '.join(missing)}.",
-                "Connect again and allow it.",
+                "Connect again and allow it; a script or device needs another token.",
                 scopes=[str(scope) for scope in Scope if scope in needs or scope in self.scopes],
             )
 

@@ -231,7 +231,7 @@ async def test_a_removed_client_is_unknown_and_its_connections_end(
     answer = await owner.delete(f"/api/v1/admin/clients/{client.id}")
     assert (answer.status_code, answer.json()) == (200, {"id": client.id})
     assert (await owner.delete(f"/api/v1/admin/clients/{client.id}")).status_code == 404
-    assert await ended_because(authority) == ["client removed"]
+    assert await ended_because(authority) == ["client_removed"]
     with pytest.raises(OAuthError):
         await clients.find(authority, client.id)
 
@@ -250,7 +250,7 @@ async def test_an_app_that_registered_itself_can_be_removed(owner: httpx.AsyncCl
     assert (await owner.get("/api/v1/admin/clients")).json() == {"clients": []}
     answer = await owner.delete(f"/api/v1/admin/clients/{client.id}")
     assert (answer.status_code, answer.json()) == (200, {"id": client.id})
-    assert await ended_because(authority) == ["client removed"]
+    assert await ended_because(authority) == ["client_removed"]
 
 
 @pytest.mark.parametrize("written", [quote(URL, safe=""), URL])
@@ -264,7 +264,7 @@ async def test_an_app_of_a_document_can_be_removed_by_its_url(
     assert [token["client_id"] for token in (await owner.get("/api/v1/admin/tokens")).json()["tokens"]] == [URL]
     answer = await owner.delete(f"/api/v1/admin/clients/{written}")
     assert (answer.status_code, answer.json()) == (200, {"id": URL})
-    assert await ended_because(authority) == ["client removed"]
+    assert await ended_because(authority) == ["client_removed"]
     assert await rows(authority, "select 1 from oauth_client") == []
     assert (await owner.delete(f"/api/v1/admin/clients/{written}")).status_code == 404
 

@@ -12,6 +12,7 @@ from tests.api.oauth.flow import rows
 from shoal.api.oauth import clients, documents, redirects
 from shoal.api.oauth.authority import Authority
 from shoal.api.oauth.errors import Code, OAuthError
+from shoal.api.oauth.expiring import ROWS_MAX
 from shoal.api.oauth.ports import Fetched, FetchFailed
 from shoal.api.oauth.records import Client, ClientKind
 
@@ -373,7 +374,7 @@ async def test_the_upkeep_keeps_copies_for_seven_days_and_failures_for_an_hour(
     authority: Authority, clock: Clock, fetcher: ScriptedFetcher
 ):
     async def left() -> list[Any]:
-        await authority.database.batch(clients.expiring(clock()))
+        await authority.database.batch(clients.expiring(clock(), ROWS_MAX))
         return [row["id"] for row in await rows(authority, "select id from oauth_client order by id")]
 
     fetcher.answers[URL] = served()

@@ -1,5 +1,8 @@
 import asyncio
+import hashlib
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.api.oauth.doubles import OWNER_KEY, Clock
@@ -10,6 +13,7 @@ from shoal.api.oauth import identity, passphrase
 from shoal.api.oauth.authority import Authority
 from shoal.api.oauth.identity import Reason, SignInRefused
 from shoal.api.oauth.sessions import COOKIE, Method
+from shoal.core.protocols import Database, Row, SqlValue, Statement
 
 WRONG_KEY = OWNER_KEY[::-1]
 
@@ -37,6 +41,68 @@ async def test_the_passphrase_signs_in_once_it_is_set(authority: Authority):
     assert await method(authority, await identity.sign_in(authority, GOOD)) is Method.PASSPHRASE
     await passphrase.remove_passphrase(authority)
     assert await refused(authority, GOOD) == (Reason.WRONG, 0)
+
+
+class Quick:
+    """Cryptography that takes no time, where it does not matter how long a hash takes."""
+
+    async def pbkdf2_sha256(self, secret: bytes, salt: bytes, iterations: int) -> bytes:
+        return hashlib.sha256(secret + salt).digest()
+
+    async def verify_rs256(self, key: Mapping[str, Any], signed: bytes, signature: bytes) -> bool:
+        raise AssertionError("no sign-in by passphrase looks at a signature")
+
+
+class Meanwhile:
+    """A database before whose call of a number something else is done."""
+
+    def __init__(self, database: Database, number: int, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._database = database
+        self._left = number
+        self._act = act
+
+    async def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[Row]:
+        await self._before()
+        return await self._database.query(sql, params)
+
+    async def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        await self._before()
+        return await self._database.batch(statements)
+
+    async def size_bytes(self) -> int:
+        return await self._database.size_bytes()
+
+    async def over(self) -> None:
+        """Do it at last, if there was no call of that number. Then sign-ins have no more calls than the test tries."""
+        assert self._left <= 1
+        if self._left == 1:
+            await self._before()
+
+    async def _before(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            await self._act()
+
+
+@pytest.mark.parametrize("act", ["change", "remove"])
+@pytest.mark.parametrize("number", range(1, 7))
+async def test_no_sign_in_outlives_the_change_of_its_passphrase(authority: Authority, number: int, act: str):
+    async def meanwhile() -> None:
+        if act == "change":
+            await passphrase.set_passphrase(authority, GOOD[::-1])
+        else:
+            await passphrase.remove_passphrase(authority)
+
+    authority = replace(authority, cryptography=Quick())
+    await passphrase.set_passphrase(authority, GOOD)
+    database = Meanwhile(authority.database, number, meanwhile)
+    try:
+        cookie = await identity.sign_in(replace(authority, database=database), GOOD)
+    except SignInRefused as refusal:
+        assert refusal.reason is Reason.WRONG
+        return
+    await database.over()
+    assert await method(authority, cookie) is None
 
 
 @pytest.mark.parametrize(

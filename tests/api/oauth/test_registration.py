@@ -233,7 +233,7 @@ async def test_a_client_that_removes_itself_loses_what_it_was_allowed(authority:
     own = (authority, told["client_id"], told["registration_access_token"])
     answer = await managed(registration.remove, *own)
     assert (answer.status_code, bytes(answer.body)) == (204, b"")
-    assert await ended_because(authority) == ["client removed"]
+    assert await ended_because(authority) == ["client_removed"]
     assert (
         await rows(authority, "select 1 from oauth_client where coalesce(secret_sha256, management_sha256) > ''") == []
     )

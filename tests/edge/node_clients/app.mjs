@@ -2,9 +2,10 @@
 //
 //     node app.mjs FOLDER-OF-PACKAGES sdk|client URL
 //
-// Commands come on stdin: {"do": "connect" | "tools" | "call" | "disconnect", ...}. Each is answered by {"result"} or {"error"}, with
-// the requests that it took as "METHOD /path status". Between, {"open": URL} asks for a browser, which the server then
-// sends back to this app's own callback.
+// Commands come on stdin: {"do": "connect" | "tools" | "call" | "disconnect", ...}. Each is answered by {"result"} or
+// {"error"}, with the requests that it took as "METHOD /path status". Between, {"open": URL} asks for a browser, which
+// the server then sends back to this app's own callback. A "connect" may name the "document" that the app is known by,
+// or the "client" that the owner has registered; else the app registers itself.
 
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
@@ -77,7 +78,9 @@ async function noted(target, init) {
 
 let client;
 let transport;
-async function connect() {
+async function connect({ document, client: registered }) {
+  if (document) provider.clientMetadataUrl = document;
+  if (registered) kept.client = registered;
   transport = new StreamableHTTPClientTransport(new URL(url), { authProvider: provider, fetch: noted });
   client = new Client({ name: "app", version: "1" }, options);
   await client.connect(transport);

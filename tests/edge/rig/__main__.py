@@ -153,7 +153,13 @@ def firing_crons(rig: Rig) -> Iterator[None]:
 @click.option("--standin", help="The address of a stand-in for Vectorize and Workers AI, instead of one of our own.")
 @click.option("--hashed", is_flag=True, help="Vectors of hashed words instead of the model's: fast, no meaning.")
 def main(port: int, persist: Path, standin: str | None, hashed: bool) -> None:
-    """Run shoal's Worker on 127.0.0.1 until Ctrl-C."""
+    """Run shoal's Worker on 127.0.0.1 until Ctrl-C.
+
+    \b
+    Examples:
+      python -m tests.edge.rig
+      python -m tests.edge.rig --port 0 --persist /tmp/another-memory
+    """
     # Whoever stops it by a signal gets the same clean end as by Ctrl-C, which a script's background job else ignores.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)

@@ -306,10 +306,7 @@ class Rig:
 
     def reset(self) -> None:
         """Heal, set limits and clock to what they were, and wait no more for what workerd has cancelled as hung."""
-        self.heal()
-        self.set_limits()
-        self.set_clock(0)
-        self._call("DELETE", "/unfinished")
+        self._call("POST", "/reset")
 
     def _running(self) -> NodeProcess:
         if self._process is None:

@@ -1,18 +1,16 @@
 """GET /account and what its forms do: revoke, make a token, set or remove the passphrase."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.api.messages import Language
-from shoal.api.oauth import account_page, grants, handles, identity
+from shoal.api.oauth import account_page, grants, identity, sent_form
 from shoal.api.oauth import passphrase as passphrases
 from shoal.api.oauth.account_page import PURPOSE, Said
-from shoal.api.oauth.authority import Authority, authority_of
+from shoal.api.oauth.authority import authority_of
 from shoal.api.oauth.choices import ChoiceRefused, Offer, chosen, expiry, refusal
-from shoal.api.oauth.forms import read_form
 from shoal.api.oauth.grants import Because
 from shoal.api.oauth.handles import HandleRefused
 from shoal.api.oauth.login_page import login_page
@@ -20,7 +18,7 @@ from shoal.api.oauth.pages import element, language_for, notice, problem, told
 from shoal.api.oauth.passphrase import PassphraseRefused
 from shoal.api.oauth.paths import ACCOUNT
 from shoal.api.oauth.records import NAME_MAX_CHARS
-from shoal.api.oauth.sessions import Session
+from shoal.api.oauth.sent_form import SentForm
 from shoal.api.oauth.words import Line
 from shoal.core.text import clean
 from shoal.schema.errors import InvalidInput
@@ -51,7 +49,7 @@ async def revoke(request: Request) -> Response:
     sent = await _sent(request)
     if isinstance(sent, Response):
         return sent
-    ended = await grants.revoke(sent.authority, sent.form.get("grant", ""), Because.OWNER)
+    ended = await grants.revoke(sent.authority, sent.fields.get("grant", ""), Because.OWNER)
     return _back("revoked" if ended else "gone")
 
 
@@ -60,17 +58,17 @@ async def passphrase(request: Request) -> Response:
     sent = await _sent(request)
     if isinstance(sent, Response):
         return sent
-    if sent.form.get("remove"):
+    if sent.fields.get("remove"):
         await passphrases.remove_passphrase(sent.authority, sent.session)
         return _back("removed")
-    wanted = sent.form.get("passphrase", "")
-    if wanted != sent.form.get("again", ""):
-        return await sent.again(Said(notice(Line.PASSPHRASES_DIFFER, sent.language), 400))
+    wanted = sent.fields.get("passphrase", "")
+    if wanted != sent.fields.get("again", ""):
+        return await _again(sent, Said(notice(Line.PASSPHRASES_DIFFER, sent.language), 400))
     try:
         await passphrases.set_passphrase(sent.authority, wanted, sent.session)
     except PassphraseRefused as refused:
         why = (refused.message, refused.mend) if sent.language is Language.ENGLISH else refused.chinese
-        return await sent.again(Said(element("p", " ".join(why), class_="notice", role="alert"), 400))
+        return await _again(sent, Said(element("p", " ".join(why), class_="notice", role="alert"), 400))
     return _back("set")
 
 
@@ -79,53 +77,34 @@ async def token(request: Request) -> Response:
     sent = await _sent(request)
     if isinstance(sent, Response):
         return sent
-    form, language = sent.form, sent.language
+    form, language = sent.fields, sent.language
     try:
         name = _name(form.get("name", ""))
         reach = chosen(Offer.from_payload(sent.payload["offer"]), form)
         if not reach.spaces:
             raise ChoiceRefused(Line.TOKEN_NOTHING)
     except ChoiceRefused as refused:
-        return await sent.again(Said(refusal(refused, language), 400, token_form=form))
+        return await _again(sent, Said(refusal(refused, language), 400, token_form=form))
     expires_at = expiry(form, sent.authority.clock())
     _, made = await grants.make_device_token(sent.authority, name, "", reach, expires_at)
     return account_page.token_page(sent.authority, language, name, made)
 
 
-class _Sent:
-    """A form of the page that may be followed: the session is the owner's, the handle was good and is used up."""
-
-    def __init__(
-        self, authority: Authority, session: Session, language: Language, form: Mapping[str, str], payload: Any
-    ) -> None:
-        self.authority = authority
-        self.session = session
-        self.language = language
-        self.form = form
-        self.payload = payload
-
-    async def again(self, said: Said) -> Response:
-        """Return the page anew, saying why the form was not followed."""
-        return await account_page.shown(self.authority, self.session, self.language, said)
-
-
-async def _sent(request: Request) -> _Sent | Response:
-    authority = authority_of(request.scope)
-    language = language_for(request.headers)
-    form = await read_form(request)
-    session = await identity.current(authority, request.headers)
-    if session is None:
-        return _gone(language)
+async def _sent(request: Request) -> SentForm | Response:
     try:
-        payload = await handles.take(authority, session, PURPOSE, form.get("handle", ""))
-    except HandleRefused:
-        return _gone(language)
-    return _Sent(authority, session, language, form, payload)
+        return await sent_form.take(request, PURPOSE)
+    except HandleRefused as refused:
+        return _gone(language_for(request.headers), refused.status)
 
 
-def _gone(language: Language) -> Response:
+async def _again(sent: SentForm, said: Said) -> Response:
+    """Return the page anew, saying why the form was not followed."""
+    return await account_page.shown(sent.authority, sent.session, sent.language, said)
+
+
+def _gone(language: Language, status: int) -> Response:
     link = element("p", element("a", told(Line.ACCOUNT, language), href=ACCOUNT))
-    return problem(language, Line.FORM_GONE, Line.FORM_GONE_ACCOUNT_MEND, status=403, link=link)
+    return problem(language, Line.FORM_GONE, Line.FORM_GONE_ACCOUNT_MEND, status=status, link=link)
 
 
 def _back(done: str) -> Response:

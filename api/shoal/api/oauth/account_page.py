@@ -95,7 +95,7 @@ def _card(each: Connected, handle: Html, language: Language, zone: ZoneInfo) -> 
     rows.append((Line.SINCE, _moment(grant.created_at, zone)))
     used = told(Line.NEVER_USED, language) if grant.used_at is None else _day(grant.used_at, zone)
     rows.append((Line.LAST_USED, used))
-    until = told(Line.UNTIL_REVOKED, language) if grant.expires_at is None else _moment(grant.expires_at, zone)
+    until = told(Line.NO_END, language) if grant.expires_at is None else _moment(grant.expires_at, zone)
     rows.append((Line.UNTIL, until))
     rows.append((Line.WRITES, _writes(each, language, zone)))
     revoke = element(

@@ -31,7 +31,7 @@ from shoal.api.oauth.authority import Authority, authority_of
 from shoal.api.oauth.client_metadata import REDIRECTS_MAX
 from shoal.api.oauth.errors import OAuthError
 from shoal.api.oauth.grants import Because, GrantRow
-from shoal.api.oauth.records import NAME_MAX_CHARS, AuthMethod, Client, Reach
+from shoal.api.oauth.records import DEEDS, NAME_MAX_CHARS, AuthMethod, Client, Reach
 from shoal.api.openapi import route_docs
 from shoal.api.rest import answered, body_of
 from shoal.api.schemas import compact_schema
@@ -43,7 +43,7 @@ from shoal.schema.errors import InvalidInput, NotAllowed, NotFound, TooMany
 from shoal.schema.limits import SPACE_MAX_CHARS
 
 _R = TypeVar("_R", bound=BaseModel)
-_DEEDS: Final = {"read": Scope.READ, "write": Scope.WRITE, "admin": Scope.ADMIN}
+_SCOPES: Final = {deed: scope for scope, deed in DEEDS.items()}
 _DEFAULT_SPACES: Final[dict[str, Deeds]] = {DEFAULT_SPACE: ["read", "write"]}
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 """A grant's; nothing else is looked up."""
@@ -147,7 +147,7 @@ def _reach(spaces: dict[str, Deeds], sync: bool) -> Reach:
     reached: dict[str, frozenset[Scope]] = {}
     for given, deeds in spaces.items():
         space = given if given == ALL_SPACES else clean(given, "space", SPACE_MAX_CHARS)
-        reached[space] = reached.get(space, frozenset()) | {_DEEDS[deed] for deed in deeds}
+        reached[space] = reached.get(space, frozenset()) | {_SCOPES[deed] for deed in deeds}
     reach = Reach(reached, sync)
     if not reach.scopes - {Scope.SYNC}:
         raise InvalidInput("The token would reach no space.", "Allow something in a space.", field="spaces")
@@ -184,7 +184,7 @@ def _token_out(row: GrantRow) -> TokenOut:
         name=row.name,
         device=row.device or None,
         spaces={
-            space: [deed for deed, scope in _DEEDS.items() if scope in scopes]
+            space: [deed for scope, deed in DEEDS.items() if scope in scopes]
             for space, scopes in row.reach.spaces.items()
         },
         sync=row.reach.sync,

@@ -22,9 +22,9 @@ class TokenRequest(Request):
 
     name: Annotated[str, Field(description="By which you know it again")]
     device: Annotated[str | None, Field(description="Name of the machine it is for")] = None
-    spaces: Annotated[dict[str, Deeds] | None, Field(description="Deeds by space, * for every; main: read, write")] = (
-        None
-    )
+    spaces: Annotated[
+        dict[str, Deeds] | None, Field(description="Deeds by space, * for every; default: read and write in main")
+    ] = None
     sync: Annotated[bool, Field(description="Whether it may keep a copy in step")] = False
     expires_in_days: Annotated[int | None, Field(ge=1, le=DAYS_MAX, description="Default: never")] = None
 

@@ -100,7 +100,7 @@ async def read(authority: Authority, query: str) -> tuple[Client, Asked]:
     pairs = _pairs(query)
     counts = Counter(name for name, _ in pairs)
     if counts["client_id"] > 1 or counts["redirect_uri"] > 1:
-        raise Unanswerable(Line.UNREADABLE, Line.UNREADABLE_MEND)
+        raise Unanswerable(Line.UNREADABLE, Line.UNREADABLE_MEND, detail="Send client_id and redirect_uri once.")
     # A parameter without a value counts as absent (RFC 6749, 3.1).
     given = {name: value for name, value in pairs if value}
     client = await _client(authority, given.get("client_id", ""))
@@ -128,7 +128,7 @@ async def read(authority: Authority, query: str) -> tuple[Client, Asked]:
 
 async def _client(authority: Authority, client_id: str) -> Client:
     if not client_id:
-        raise Unanswerable(Line.UNREADABLE, Line.UNREADABLE_MEND)
+        raise Unanswerable(Line.UNREADABLE, Line.UNREADABLE_MEND, detail="The client_id is missing.")
     if not _CLIENT_ID.fullmatch(client_id):
         detail = "The client_id has characters that no id has."
         raise Unanswerable(Line.UNKNOWN_APP, Line.UNKNOWN_APP_MEND, detail=detail)
@@ -157,11 +157,13 @@ def _redirect(client: Client, given: str | None) -> str:
 
 def _pairs(query: str) -> list[tuple[str, str]]:
     if len(query) > QUERY_MAX_CHARS:
-        raise Unanswerable(Line.UNREADABLE, Line.UNREADABLE_MEND, status=414)
+        detail = f"The query is longer than {QUERY_MAX_CHARS} characters."
+        raise Unanswerable(Line.UNREADABLE, Line.UNREADABLE_MEND, status=414, detail=detail)
     try:
         return parse_qsl(query, keep_blank_values=True, max_num_fields=PARAMETERS_MAX, errors=STATE_ERRORS)
     except ValueError as error:
-        raise Unanswerable(Line.UNREADABLE, Line.UNREADABLE_MEND) from error
+        detail = f"The query has more than {PARAMETERS_MAX} parameters."
+        raise Unanswerable(Line.UNREADABLE, Line.UNREADABLE_MEND, detail=detail) from error
 
 
 def _require_once(counts: Counter[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from shoal.api.messages import Language
 from shoal.api.oauth.authority import Authority
 from shoal.api.oauth.pages import Html, Part, checkbox, element, isolated, joined, notice, paragraph, told
-from shoal.api.oauth.records import CLIENT_SCOPES, SPACE_SCOPES, Reach
+from shoal.api.oauth.records import CLIENT_SCOPES, DEEDS, SPACE_SCOPES, Reach
 from shoal.api.oauth.words import Line
 from shoal.core.caller import ALL_SPACES, DEFAULT_SPACE, Scope
 from shoal.core.filters import SPACES
@@ -31,7 +31,6 @@ _ABOUT: Final = {Scope.READ: Line.READ_ABOUT, Scope.WRITE: Line.WRITE_ABOUT, Sco
 _DAYS_LINES: Final = {1: Line.ONE_DAY, 30: Line.DAYS_30, 90: Line.DAYS_90}
 _CHECKED_AT_FIRST: Final = frozenset({Scope.READ, Scope.WRITE})
 
-_FIELD_NAMES: Final = {Scope.READ: "read", Scope.WRITE: "write", Scope.ADMIN: "admin"}
 _EVERY: Final = "every"
 _OTHER: Final = "other"
 _OTHER_NAME: Final = "other-name"
@@ -154,7 +153,7 @@ def _numbered(offer: Offer) -> Iterator[tuple[str, str]]:
 
 
 def _checked(offer: Offer, form: Mapping[str, str], row: str) -> frozenset[Scope]:
-    return frozenset(scope for scope in offer.of_spaces if f"{row}-{_FIELD_NAMES[scope]}" in form)
+    return frozenset(scope for scope in offer.of_spaces if f"{row}-{DEEDS[scope]}" in form)
 
 
 def _space_name(text: str) -> str:
@@ -200,7 +199,7 @@ def _row(
     label = f"space-{row}"
     boxes: list[Html] = []
     for scope in offer.of_spaces:
-        field = f"{row}-{_FIELD_NAMES[scope]}"
+        field = f"{row}-{DEEDS[scope]}"
         checked = scope in first if given is None else field in given
         boxes.append(checkbox(field, told(WORDS[scope], language), checked=checked))
     return element("div", element("div", name, id=label), *boxes, class_="row", role="group", aria_labelledby=label)

@@ -16,8 +16,6 @@ from shoal.core.protocols import Row, Statement
 ID_BYTES: Final = 16
 _ID: Final = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 ID_MAX_CHARS: Final = 512
-ROWS_MAX: Final = 500
-"""Clients that one step of the hourly upkeep removes."""
 _FIND: Final = (
     "select id, kind, name, redirect_uris, auth_method, secret_sha256 from oauth_client"
     " where id = ?1 and coalesce(expires_at > ?2, 1)"
@@ -32,7 +30,7 @@ _NOTE_USE: Final = (
 )
 _EXPIRE: Final = (
     "delete from oauth_client where id in (select id from oauth_client where expires_at <= ?1 and kind = ?2"
-    f" and created_at <= ?3 limit {ROWS_MAX}) returning id"
+    " and created_at <= ?3 limit ?4) returning id"
 )
 _RETIRE: Final = (
     "update oauth_client set expires_at = ?2, secret_sha256 = null, management_sha256 = null"
@@ -134,9 +132,9 @@ def _removing(client_id: str, now_ms: int) -> list[Statement]:
     ]
 
 
-def expiring(now_ms: int) -> list[Statement]:
-    """Return what removes clients whose time is over, for the hourly upkeep."""
+def expiring(now_ms: int, rows_max: int) -> list[Statement]:
+    """Return what removes clients whose time is over, so many of each kind, for the hourly upkeep."""
     return [
-        Statement(_EXPIRE, (now_ms, str(ClientKind.REGISTERED), now_ms - COUNTED_MS)),
-        documents.expiring(now_ms, ROWS_MAX),
+        Statement(_EXPIRE, (now_ms, str(ClientKind.REGISTERED), now_ms - COUNTED_MS, rows_max)),
+        documents.expiring(now_ms, rows_max),
     ]

@@ -5,14 +5,12 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shoal.api.oauth import consent_page, grants, handles, identity, returning
+from shoal.api.oauth import consent_page, grants, returning, sent_form
 from shoal.api.oauth.asked import Asked, Unanswerable, known_still
-from shoal.api.oauth.authority import authority_of
 from shoal.api.oauth.authorize import unanswerable
 from shoal.api.oauth.choices import ChoiceRefused, Offer, chosen, expiry
 from shoal.api.oauth.consent_page import ALLOW, PURPOSE
 from shoal.api.oauth.errors import Code, OAuthError
-from shoal.api.oauth.forms import read_form
 from shoal.api.oauth.grants import Approval
 from shoal.api.oauth.handles import HandleRefused
 from shoal.api.oauth.pages import language_for, problem
@@ -26,16 +24,11 @@ async def consent(request: Request) -> Response:
 
     The form says only what was checked: who asked for what stands in its handle, and the app is looked up again.
     """
-    authority = authority_of(request.scope)
-    language = language_for(request.headers)
-    form = await read_form(request)
-    session = await identity.current(authority, request.headers)
-    if session is None:
-        return problem(language, Line.FORM_GONE, Line.FORM_GONE_MEND, status=403)
     try:
-        payload = await handles.take(authority, session, PURPOSE, form.get("handle", ""))
+        sent = await sent_form.take(request, PURPOSE)
     except HandleRefused as refused:
-        return problem(language, Line.FORM_GONE, Line.FORM_GONE_MEND, status=refused.status)
+        return problem(language_for(request.headers), Line.FORM_GONE, Line.FORM_GONE_MEND, status=refused.status)
+    authority, language, form, payload = sent.authority, sent.language, sent.fields, sent.payload
     asked, offer = Asked.from_payload(payload["asked"]), Offer.from_payload(payload["offer"])
     try:
         client = await known_still(authority, asked)
@@ -47,7 +40,7 @@ async def consent(request: Request) -> Response:
     try:
         reach = chosen(offer, form)
     except ChoiceRefused as refused:
-        return await consent_page.shown(authority, session, client, asked, language, given=form, refused=refused)
+        return await consent_page.shown(authority, sent.session, client, asked, language, given=form, refused=refused)
     if not reach.spaces:
         return returning.refused(authority, language, asked.redirect_uri, asked.state, denied)
     approval = Approval(

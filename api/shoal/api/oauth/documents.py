@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic_core import from_json
 
-from shoal.api.oauth import client_metadata
+from shoal.api.oauth import client_metadata, escapes
 from shoal.api.oauth.authority import Authority
 from shoal.api.oauth.errors import Code, OAuthError
 from shoal.api.oauth.ports import Fetched, FetchFailed
@@ -103,7 +103,7 @@ async def find(authority: Authority, url: str) -> Client:
     (claimed,) = await authority.database.batch([Statement(_CLAIM, (url, authority.network, now))])
     if not claimed:
         if rows:
-            return _copy(rows[0], now)  # another request fetches it at this moment
+            return _copy(rows[0], now)  # another request fetches it at this moment, or too many were fetched
         if await authority.database.query(_FIND, (url,)):
             raise _unavailable()  # it began to between our two looks
         raise OAuthError(
@@ -155,11 +155,7 @@ def is_fetchable(url: str, issuer: str) -> bool:
         return False
     path = matched["path"].lower().replace("%2e", ".")
     segments = re.split(r"[/\\?]|%2f|%5c", path)
-    return "#" not in path and "\\" not in path and not {".", ".."} & set(segments) and _encoded_well(path)
-
-
-def _encoded_well(path: str) -> bool:
-    return re.search(r"%(?![0-9a-f]{2})", path) is None
+    return "#" not in path and "\\" not in path and not {".", ".."} & set(segments) and escapes.are_whole(path)
 
 
 def _copy(row: Row, now_ms: int) -> Client:

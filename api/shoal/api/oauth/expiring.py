@@ -31,7 +31,7 @@ async def expire(database: Database, now_ms: int, settings: OAuthSettings) -> in
             _tokens_of_ended(now_ms - GRANT_KEPT_MS),
             _grants(now_ms),
             attempts.forgetting(now_ms),
-            *clients.expiring(now_ms),
+            *clients.expiring(now_ms, ROWS_MAX),
         ]
     )
     logged = await journal.expire(database, now_ms - settings.log_days * MS_PER_DAY)

@@ -1,12 +1,12 @@
 """Parameters as OAuth sends them: application/x-www-form-urlencoded, each at most once (RFC 6749, 3.1, appendix B)."""
 
-import re
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
+from shoal.api.oauth import escapes
 from shoal.api.oauth.errors import Code, OAuthError
 from shoal.api.shell import media_type
 
@@ -15,13 +15,12 @@ PARAMETERS_MAX: Final = 256
 """The largest form is the consent page's: a few for each of its spaces."""
 VALUE_MAX_CHARS: Final = 32_768
 """The longest value is where a sign-in goes on to: a request to /authorize with all of its `state`."""
-_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def parse(text: str) -> dict[str, str]:
     """Return the parameters; those without a value count as left out. Raises OAuthError (invalid_request)."""
     # What is encoded is ASCII; anything else two servers could read differently.
-    if not text.isascii() or _BAD_ESCAPE.search(text):
+    if not text.isascii() or not escapes.are_whole(text):
         raise OAuthError(Code.INVALID_REQUEST, "The parameters are not encoded. Percent-encode them as UTF-8.")
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=PARAMETERS_MAX, errors="strict")

@@ -32,7 +32,7 @@ class Because(StrEnum):
     """Its authorization code came twice."""
     TOKEN_REUSED = "token_reused"  # noqa: S105 - a reason, not a secret
     """One of its refresh tokens came after its time."""
-    CLIENT_REMOVED = "client removed"
+    CLIENT_REMOVED = "client_removed"
     """The app itself was removed."""
 
 

@@ -59,21 +59,25 @@ async def sign_in(authority: Authority, given: str) -> str:
         wait_ms = await attempts.claim(authority, way)
     except Locked as locked:
         raise SignInRefused(Reason.ONLY_KEY if locked.everywhere else Reason.LOCKED, _seconds(locked.wait_ms)) from None
-    if not await _is_right(authority, way, given):
+    if way is Way.KEY:
+        hashed = None
+        right = owner_key.is_owner_key(given, authority.settings.owner_key_sha256)
+    else:
+        hashed = await passphrase.check(authority, given)
+        right = hashed is not None
+    if not right:
         raise SignInRefused(Reason.WRONG, _seconds(wait_ms))
     await attempts.forgive(authority, way)
-    return await sessions.begin(authority, _METHODS[way])
+    cookie = await sessions.begin(authority, _METHODS[way])
+    # A change ends the sessions that it finds; one that came before this session had begun is found here.
+    if hashed is not None and not await passphrase.is_still(authority, hashed):
+        raise SignInRefused(Reason.WRONG, _seconds(wait_ms))
+    return cookie
 
 
 async def current(authority: Authority, headers: Headers) -> Session | None:
     """Return the session that a request comes in: its cookie's, else that of Cloudflare Access where it is set up."""
     return await sessions.current(authority, headers) or await access.current(authority, headers)
-
-
-async def _is_right(authority: Authority, way: Way, given: str) -> bool:
-    if way is Way.KEY:
-        return owner_key.is_owner_key(given, authority.settings.owner_key_sha256)
-    return await passphrase.check(authority, given)
 
 
 def _seconds(wait_ms: int) -> int:

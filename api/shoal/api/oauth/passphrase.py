@@ -173,8 +173,8 @@ _NONE: Final = _Kept(bytes(SALT_BYTES), ITERATIONS, ROUNDS, bytes(HASH_BYTES))
 _IMPOSSIBLE: Final = b"\0"
 
 
-async def check(authority: Authority, text: str) -> bool:
-    """Say whether a text is the passphrase; with none set no text is, after the same work.
+async def check(authority: Authority, text: str) -> str | None:
+    """Return the hash of the passphrase if a text is that; with none set no text is, after the same work.
 
     Raises PassphraseUnusable.
     """
@@ -185,7 +185,13 @@ async def check(authority: Authority, text: str) -> bool:
     # What can't be the passphrase costs the same as what could be.
     secret = typed if possible else _IMPOSSIBLE
     found = await stretch(authority.cryptography, secret, kept.salt, kept.iterations, kept.rounds)
-    return hmac.compare_digest(found, kept.hash) and bool(rows) and possible
+    right = hmac.compare_digest(found, kept.hash) and bool(rows) and possible
+    return kept.hash.hex() if right else None
+
+
+async def is_still(authority: Authority, hashed: str) -> bool:
+    """Say whether the passphrase is the one whose hash `check` has returned: checking takes long."""
+    return bool(await authority.database.query("select 1 from owner_passphrase where hash = ?1", (hashed,)))
 
 
 def _kept(row: Row) -> _Kept:

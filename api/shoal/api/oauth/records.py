@@ -14,6 +14,8 @@ DEFAULT_SCOPES: Final = (Scope.READ, Scope.WRITE)
 """What is meant when a client asks for nothing in particular."""
 SPACE_SCOPES: Final = (Scope.READ, Scope.WRITE, Scope.ADMIN)
 """Those that are allowed space by space; SYNC is allowed as such, and reaches what these reach."""
+DEEDS: Final = {Scope.READ: "read", Scope.WRITE: "write", Scope.ADMIN: "admin"}
+"""What SPACE_SCOPES are called in requests, answers and forms."""
 
 
 NAME_MAX_CHARS: Final = 100

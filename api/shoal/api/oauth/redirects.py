@@ -9,6 +9,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from shoal.api.oauth import escapes
 from shoal.api.oauth.errors import Code, OAuthError
 from shoal.api.oauth.records import Client
 
@@ -26,7 +27,7 @@ def check(uri: str, app_schemes: tuple[str, ...], issuer: str) -> None:
     """Raise OAuthError (invalid_redirect_uri) unless codes may be sent there at all."""
     if len(uri) > URI_MAX_CHARS:
         raise _refused(f"A redirect URI has over {URI_MAX_CHARS} characters.")
-    if not _ALLOWED.fullmatch(uri) or re.search(r"%(?![0-9A-Fa-f]{2})", uri):
+    if not _ALLOWED.fullmatch(uri) or not escapes.are_whole(uri):
         raise _refused("A redirect URI has characters that no URI may have, or a fragment.")
     parts = _split(uri)
     # The text must begin as the scheme was read: a parser that skips or lowers something reads another.
@@ -37,7 +38,7 @@ def check(uri: str, app_schemes: tuple[str, ...], issuer: str) -> None:
             raise _refused("A redirect URI must say more than a scheme.")
         return
     if parts.scheme not in ("https", "http") or not uri.startswith(f"{parts.scheme}://"):
-        raise _refused("A redirect URI must be https, http on this machine, or of an app whose scheme is allowed.")
+        raise _refused("A redirect URI must be https, http on this machine, or of a scheme in APP_SCHEMES.")
     host = _host(parts.netloc)
     if parts.scheme == "http" and host not in LOOPBACK:
         raise _refused("Over http codes go only to 127.0.0.1, [::1] or localhost. Use https.")

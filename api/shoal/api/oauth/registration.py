@@ -128,6 +128,7 @@ async def _json(request: Request) -> Any:
     if media_type(request.headers) != JSON:
         raise OAuthError(Code.INVALID_CLIENT_METADATA, "Send JSON, with Content-Type: application/json.")
     try:
+        # Not by pydantic's parser: it refuses half a surrogate pair, as in a name that was cut within an emoji.
         return json.loads((await request.body()).decode())
     except (ValueError, RecursionError) as error:
         raise OAuthError(Code.INVALID_CLIENT_METADATA, "The body is not JSON.") from error

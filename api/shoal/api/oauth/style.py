@@ -45,6 +45,7 @@ legend{padding:0;font-weight:600}
 .actions{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:1.25rem}
 button,.button{font:inherit;font-weight:600;padding:.55rem 1.1rem;border-radius:.4rem;border:1px solid var(--sea);
 cursor:pointer;text-decoration:none;display:inline-block}
+[hidden]{display:none}
 .main{background:var(--sea);color:var(--on-sea)}
 .done{border-left:.25rem solid var(--sea);padding:.6rem .8rem;background:var(--ground)}
 .plain{background:transparent;color:var(--sea)}

@@ -22,9 +22,9 @@ class Line(Enum):
     SECRET = ("Owner key or passphrase", "所有者密钥或口令")
     SECRET_ABOUT = (
         "The owner key is eight groups of four characters. {command} showed it once, when this server was set up."
-        " If it is lost, the same command makes a new one.",
+        " If it is lost, the same command makes a new one to set this server up with.",
         "所有者密钥由八组字符组成，每组四个。部署此服务器时，{command} 只显示过它一次。"
-        "如果丢失，用同一命令可以生成新的密钥。",
+        "如果丢失，用同一命令生成新的密钥，再设置到此服务器上。",
     )
     WRONG_SECRET = (
         "This is neither the owner key nor the passphrase. Nothing else is wrong: try again.",
@@ -35,8 +35,9 @@ class Line(Enum):
         "这既不是所有者密钥，也不是口令。请在 {minutes} 分钟后重试。",
     )
     LOCKED = (
-        "Signing in has failed too often from your network. Try again after {minutes} min.",
-        "从你的网络登录失败的次数过多。请在 {minutes} 分钟后重试。",
+        "This way of signing in has failed too often from your network. Try again after {minutes} min. The owner key"
+        " and the passphrase are counted apart.",
+        "这种登录方式在你的网络中失败的次数过多。请在 {minutes} 分钟后重试。所有者密钥和口令分别计数。",
     )
     ONLY_KEY = (
         "Passphrases have failed too often, so only the owner key is taken for the next {minutes} min.",
@@ -205,6 +206,7 @@ class Line(Enum):
     LAST_USED = ("Last used", "上次使用")
     NEVER_USED = ("never", "从未使用")
     UNTIL = ("Until", "有效期")
+    NO_END = ("you revoke it", "直到你撤销为止")
     WRITES = ("Writes and deletes", "写入和删除")
     NO_WRITES = ("none in the log", "日志中没有记录")
     WRITES_LAST = ("{count}, the last ones:", "{count} 次，最近几次：")

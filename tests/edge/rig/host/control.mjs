@@ -58,7 +58,10 @@ export function makeControl(state, env) {
         case "DELETE /faults":
           clearFaults();
           return Response.json({});
-        case "DELETE /unfinished":
+        case "POST /reset":
+          clearFaults();
+          Object.assign(limits, defaultLimits);
+          setAhead(0);
           forgetUnfinished();
           return Response.json({});
         case "DELETE /breaches":
