@@ -46,14 +46,14 @@ ShoalError
 │   ├── ModelOverQuota                 until the quota's day is over
 │   ├── ModelUnavailable
 │   └── WeightsMismatch
-├── SyncError                     503
+├── SyncError                     409  two replicas could not exchange what they have
 │   ├── NotLinked                      this device has no edge
 │   ├── LinkBroken                     the edge lets it in no more: it must be linked anew
 │   ├── EdgeUnreachable                whether what was sent has arrived is unknown; worth another try
 │   ├── EdgeBusy                       says when to come back
 │   ├── EdgeRefused                    one request, as it was
-│   ├── EdgeRestored              409  the edge's database is of an earlier time than the device's cursor
-│   └── ProtocolMismatch          409  one of the two is too old
+│   ├── EdgeRestored                   the edge's database is of an earlier time than the device's cursor
+│   └── ProtocolMismatch               one of the two is too old
 └── DaemonError                   503
     ├── PortInUse
     ├── DaemonRunning
@@ -376,7 +376,7 @@ class SyncError(ShoalError):
     """Two replicas could not exchange what they have; what was acknowledged stays queued."""
 
     code = "sync_error"
-    status = 503
+    status = 409
 
 
 class NotLinked(SyncError):
@@ -413,14 +413,12 @@ class EdgeRestored(SyncError):
     """The edge's database was restored to an earlier time, or replaced: all is exchanged anew."""
 
     code = "edge_restored"
-    status = 409
 
 
 class ProtocolMismatch(SyncError):
     """The two speak no common version of the protocol, or of the schema's breaking steps."""
 
     code = "protocol_mismatch"
-    status = 409
 
 
 class DaemonError(ShoalError):
