@@ -14,7 +14,8 @@ OURS = {
     apply backlog calibrating calibration_pairs caller candidates canonical cells characters context criteria
     deleting drafts erasing filters finding hydration ids indexing journal passages pausing protocols ranking
     reading remembered replication rewording rows service statements statistics stopwords storing text times
-    times.calendar times.chinese times.clock times.english times.grammar times.iso8601 times.reading updating vectors weights
+    times.calendar times.chinese times.clock times.english times.grammar times.iso8601 times.reading
+    updating vectors weights
     """,
     "api": """
     arguments context cors gate messages oauth oauth.authority oauth.gate oauth.owner_key oauth.paths oauth.ports
