@@ -191,10 +191,14 @@ class Edge:
 
     def crash(self) -> None:
         """Kill workerd with all that it is in the middle of, the messages in its queues too, and start it again."""
-        for pid in self.rig.pids():
-            os.kill(pid, signal.SIGKILL)
+        self.kill()
         self.standin.control(clear_faults=True)
         self.restart()
+
+    def kill(self) -> None:
+        """Kill workerd, and leave it so: `restart` starts it again."""
+        for pid in self.rig.pids():
+            os.kill(pid, signal.SIGKILL)
 
     def restart(self) -> None:
         """Stop the Worker and start it again, in a new isolate."""

@@ -17,7 +17,7 @@ select lower(hex(m.id)), m.space, 'init', m.rank, m.hlc from record m where m.ra
 union all select lower(hex(m.id)), m.space, c.field, c.rank, c.hlc from cell c join record m using (rid) where {which}
 """
 # Of a memory and of the edges that it has.
-_NAMED: Final = "(lower(hex(m.id)) in {0} or lower(hex(m.src)) in {0} or lower(hex(m.dst)) in {0})"
+_NAMED: Final = "(m.id in ({0}) or m.src in ({0}) or m.dst in ({0}))"
 
 
 class Replica:
@@ -42,7 +42,7 @@ class Replica:
         """Return the stamps of all cells, or of those of memories and their edges."""
         which = "1"
         if ids is not None:
-            which = _NAMED.format("(" + ", ".join(f"'{one}'" for one in ids) + ")")
+            which = _NAMED.format(", ".join(f"x'{one}'" for one in ids))
         return {(i, s, f): (rank, hlc) for i, s, f, rank, hlc in self.rows(_STAMPS.format(which=which))}
 
     def waiting(self) -> list[tuple[Any, ...]]:
