@@ -75,6 +75,15 @@ async def test_an_idle_link_writes_nothing_but_now_and_then_and_at_the_end(edge:
         assert await one.meta("sync_success_at") == one.now_ms[0]
 
 
+async def test_a_round_that_changed_something_is_noted_at_once(edge: Edge, home: Home):
+    async with laptop(home, edge) as one:
+        await one.rounds.round()
+        one.now_ms[0] += MINUTE_MS
+        await one.store("one thing")
+        await one.rounds.round()
+        assert await one.meta("sync_success_at") == one.now_ms[0]
+
+
 async def test_a_failure_is_noted_once_with_its_beginning_and_goes_with_the_next_success(edge: Edge, home: Home):
     async with laptop(home, edge) as one:
         await one.rounds.round()

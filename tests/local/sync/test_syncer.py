@@ -248,6 +248,23 @@ async def test_a_link_that_appears_or_goes_is_noticed_while_it_runs(stage: Stage
     assert stage.syncer.next_s() == float("inf")
 
 
+async def test_another_edge_is_asked_within_two_seconds(stage: Stage):
+    stage.time.at(5, lambda: setattr(stage.rounds, "url", "https://other.example"))
+    at = await stage.run(10)
+    assert len(at) == 2
+    assert 5 <= at[1] <= 5 + WATCH_S
+
+
+async def test_a_long_round_is_no_sleep(stage: Stage):
+    async def during() -> None:
+        stage.rounds.during = None
+        stage.time.now += 60
+
+    stage.rounds.during = during
+    stage.rounds.outcomes = [UNREACHABLE]
+    assert await stage.run(62) == [0, 61]
+
+
 async def test_after_a_sleep_it_polls_at_once_whatever_failed_before(stage: Stage):
     def sleep() -> None:
         stage.time.slept += 8 * 3_600
