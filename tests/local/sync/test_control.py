@@ -59,6 +59,7 @@ async def test_an_exchange_tells_each_step_and_what_came_of_it(stage: Stage):
     await stage.laptop.store("one thing")
     *steps, last = await stage.exchange()
     assert {step["phase"] for step in steps} == {"push", "pull"}
+    assert (steps[0]["share"], steps[-1]["share"]) == (0.0, 1.0)
     assert last["report"]["pushed"] >= 1
     state = await stage.state()
     assert state["sent"] == last["report"]["pushed"]

@@ -145,18 +145,7 @@ def test_a_link_that_comes_and_goes_is_noticed_by_a_running_daemon_within_five_s
     eventually(lambda: laptop.status()["next_s"] is None, "the end of the rounds", 5.0)
 
 
-def test_what_was_stored_a_moment_before_the_end_is_sent(edge: LocalEdge, laptop: Laptop):
-    laptop.link(edge)
-    laptop.start()
-    eventually(lambda: laptop.status()["sync"]["last_success"], "the first round", SEEN_WITHIN_S)
-    laptop.store("the last word")
-    began = time.monotonic()
-    laptop.stop()
-    assert time.monotonic() - began < STOPS_WITHIN_S
-    assert at_edge(edge) == {"the last word"}
-
-
-def test_an_edge_that_hangs_does_not_hold_up_the_end(edge: LocalEdge, laptop: Laptop):
+def test_at_the_end_what_waits_is_sent_and_an_edge_that_hangs_holds_nothing_up(edge: LocalEdge, laptop: Laptop):
     laptop.link(edge)
     laptop.start()
     eventually(lambda: laptop.status()["sync"]["last_success"], "the first round", SEEN_WITHIN_S)
@@ -165,9 +154,13 @@ def test_an_edge_that_hangs_does_not_hold_up_the_end(edge: LocalEdge, laptop: La
     began = time.monotonic()
     laptop.stop()
     assert time.monotonic() - began < STOPS_WITHIN_S
+    assert at_edge(edge) == set()
     edge.before = lambda _: None
     laptop.start()
     eventually(lambda: at_edge(edge) == {"for later"}, "what was left", SEEN_WITHIN_S)
+    laptop.store("the last word")
+    laptop.stop()
+    assert at_edge(edge) == {"for later", "the last word"}
 
 
 def test_a_daemon_killed_while_the_edge_merges_what_it_sent_loses_and_doubles_nothing(
