@@ -74,6 +74,8 @@ async def test_the_process_that_exchanges_knows_better_than_the_database_when_it
     better = await replication.info(rig.database, NOW, exchanged_ms=NOW - 5_000)
     assert better.last_success == iso(NOW - 5_000)
     assert replication.troubles(better, NOW) == []
+    await rig.database.batch([*replication.unlinked()])
+    assert (await replication.info(rig.database, NOW, exchanged_ms=NOW - 5_000)).last_success is None
 
 
 async def test_a_short_failure_is_no_trouble_and_a_long_one_is(rig: Rig):

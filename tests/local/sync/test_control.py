@@ -119,5 +119,6 @@ async def test_at_the_end_of_the_daemon_an_exchange_is_broken_off(stage: Stage):
     await stage.laptop.store("one thing")
     _, reading = await held_up(stage)
     await asyncio.wait_for(stage.control.aclose(), 5)
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(reading, 5)
     assert stage.syncer.sent == 0
-    reading.cancel()
