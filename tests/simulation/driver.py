@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from shoal.schema.errors import ShoalError
 
-STEPS_MAX: Final = 200_000
+STEPS_MAX: Final = 60_000
 """Of one seed; more are a loop that doesn't end."""
 
 

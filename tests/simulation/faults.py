@@ -17,7 +17,9 @@ SKEWS_MS: Final = (0, 0, 0, -50_000, 90_000, 290_000, -290_000, 310_000, -600_00
 """How far clocks are off: seconds, just within what the edge takes, just beyond, and a day."""
 DEVICES_MAX: Final = 5
 _ROUND_STEPS: Final = 120
-"""About what a round takes in which a space leaves."""
+"""About what a round takes until it notices that a space was lost,"""
+_LEAVING_STEPS: Final = 40
+"""and until that has left."""
 _NO_WRITING: Final = ((Scope.WRITE, ()), (Scope.ADMIN, ()))
 _WRITING_IN_MAIN: Final = ((Scope.WRITE, ("main",)), (Scope.ADMIN, ("main",)))
 _TOKENS: Final = (
@@ -52,11 +54,14 @@ def link_anew(world: "World") -> None:
 
 
 def take_and_give_back(world: "World") -> None:
-    """A space is taken from a device, which dies at any point of the round that notices, and given back."""
+    """A space is taken from a device, which dies while it leaves or soon after, and given back."""
     device = world.chance.choice(world.devices)
     before, device.transport.caller = device.transport.caller, Caller(spaces=("main",))
     world.sync(device)
-    world.driver.run(world.chance.randrange(_ROUND_STEPS))
+    for _ in range(_ROUND_STEPS):
+        if not device.leaving:
+            world.driver.run(1)
+    world.driver.run(world.chance.randrange(_LEAVING_STEPS))
     world.die(device)
     device.transport.caller = before
 
