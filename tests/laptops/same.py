@@ -1,5 +1,6 @@
 """Whether laptops and the edge have come to the same: what people see and find there, and what lies behind it."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ ROUNDS_MAX: Final = 6
 """In which two laptops must have exchanged all that there is: each sends, then each gets what the other has sent."""
 FOUND_MAX: Final = 50
 """The most results that a search may have."""
+FAULT: Final = re.compile("Traceback|ERROR|CRITICAL")
+"""What a daemon's log says when something of its own has failed."""
 SHOWN: Final = 5
 """Differences that a failure shows."""
 
@@ -82,6 +85,9 @@ def check_healthy(one: Laptop) -> None:
     assert told == {"linked": True, "daemon": True, "queue": 0, "not_shared": 0, "quarantine": 0, "skipped": 0}, status
     assert (status["failure"], status["left"]) == (None, []), status
     assert one.replica.device() == one.device, "a killed daemon's database was taken for a copy"
+    logs = "".join(part.read_text(errors="replace") for part in one.home.log.parent.glob(f"{one.home.log.name}*"))
+    faults = [line for line in logs.splitlines() if FAULT.search(line)]
+    assert not faults, f"failed inside: {faults}"
     assert one.replica.waiting() == []
     assert one.replica.rows("select * from sync_refused") == []
 
