@@ -63,7 +63,7 @@ class Processes:
         self._started.append(process)
         return process
 
-    def daemon(self, port: int | None = None, **environment: str) -> DaemonRecord:
+    def daemon(self, port: int | None = None, /, **environment: str) -> DaemonRecord:
         """Start a daemon, on a free port if none is named, and wait until it answers."""
         process = self.start("serve", "--port", str(port or free_port()), **environment)
         eventually(lambda: find_daemon(self.home) or process.poll() is not None, "a daemon that answers")
