@@ -190,17 +190,18 @@ def broken_bodies() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("what", ["push", "pull"])
-@pytest.mark.parametrize("name", broken_bodies())
-async def test_what_is_no_json_is_malformed(edge: Rig, what: str, name: str) -> None:
+async def test_what_is_no_json_is_malformed(edge: Rig, what: str) -> None:
     headers = {"content-type": "application/json"}
-    answer = await asked(edge, "POST", f"/sync/{what}", content=broken_bodies()[name], headers=headers)
-    error_of(answer, 400, "malformed_body")
+    for name, body in broken_bodies().items():
+        answer = await asked(edge, "POST", f"/sync/{what}", content=body, headers=headers)
+        assert answer.status_code == 400, name
+        error_of(answer, 400, "malformed_body")
 
 
-@pytest.mark.parametrize("request_", [None, 1, "x", [], [{}]])
 @pytest.mark.parametrize("what", ["push", "pull"])
-async def test_what_is_no_object_is_invalid(edge: Rig, what: str, request_: object) -> None:
-    error_of(await sent(edge, what, request_), 422, "invalid_input")
+async def test_what_is_no_object_is_invalid(edge: Rig, what: str) -> None:
+    for request in (None, 1, "x", [], [{}]):
+        error_of(await sent(edge, what, request), 422, "invalid_input")
 
 
 HEAD = {"seq": 1, "batch": "0" * 16}
@@ -220,10 +221,12 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "fault", "field"), FAULTS)
-async def test_a_faulty_field_is_named(edge: Rig, device: Device, what: str, fault: dict[str, Any], field: str) -> None:
-    good = device.pushes([]) if what == "push" else device.pulls()
-    assert error_of(await sent(edge, what, {**good, **fault}), 422, "invalid_input")["field"] == field
+async def test_a_faulty_field_is_named(edge: Rig, device: Device) -> None:
+    # One edge for all of them: nothing is written.
+    for what, fault, field in FAULTS:
+        good = device.pushes([]) if what == "push" else device.pulls()
+        error = error_of(await sent(edge, what, {**good, **fault}), 422, "invalid_input")
+        assert error["field"] == field, fault
 
 
 @pytest.mark.parametrize("field", ["proto", "schema_version", "device", "cells"])
@@ -363,7 +366,7 @@ def spoiled(draw: st.DrawFn) -> list[Any]:
     return cell
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.lists(spoiled() | json_values(), max_size=6))
 def test_whatever_is_pushed_each_cell_is_taken_or_refused_and_what_is_taken_can_be_pulled(cells: list[Any]) -> None:
     async def exchange() -> None:
