@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import keyring
+import keyring.backends.fail
 import pytest
 
 # The tests' shared helpers lie under the root.
@@ -18,6 +20,15 @@ from tests.laptops.laptop import Laptop
 from shoal.local.home import Home
 
 EVERYTHING = {"*": ["read", "write", "admin"]}
+
+
+@pytest.fixture(autouse=True)
+def no_keyring() -> Iterator[None]:
+    """Tokens lie in files: commands run in this process, whose keyring the daemons of the tests don't have."""
+    before = keyring.get_keyring()
+    keyring.set_keyring(keyring.backends.fail.Keyring())
+    yield
+    keyring.set_keyring(before)
 
 
 @pytest.fixture

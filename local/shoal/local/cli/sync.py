@@ -1,6 +1,7 @@
 """`shoal sync` and `shoal status`."""
 
 import asyncio
+import signal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -57,6 +58,9 @@ def sync_command(options: Options, once: bool, watch: bool, retry: bool) -> None
                 click.echo(say("sync_watching"))
             await access.watch(_print_standing)
 
+    if watch:
+        # A script's background job is started with the signal ignored, and could not be ended by it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         _run(options.load(), work)
     except KeyboardInterrupt:
